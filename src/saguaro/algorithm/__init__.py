@@ -1,0 +1,21 @@
+"""Sections 3 and 4 as pure functions: no config, clock, device, generator or global enters here.
+
+Randomness arrives as numbers made from keys, so the engine, the simulator and the tests that enumerate every path
+call the very same functions. Reading order:
+
+    terms               outcome, proposal and the law it was drawn from
+    noise               numbers from keys: the hash, Gumbel noise, keyed uniforms
+    sampling            logits -> scores -> law; drawing a token by noise or from a law
+    verify              both ways to verify (DESIGN D1), the residual law
+    saguaro_sampling    Section 4.2
+    outcomes            Section 4.1: which outcomes to prepare, given the counts of a fan-out policy
+    fan_out/            the policies (a plug point)
+    cache               the speculation cache of one request
+    fallbacks           Section 4.3: proposals that need no draft model
+    waiting             how long a covered outcome is worth waiting for (DESIGN D3)
+    tree                who sees whom while branches grow (DESIGN D7)
+    reference           Algorithm 1 executed for one sequence: the oracle
+
+Shape letters: B rows, R rows of logits, K lookahead, J = K + 1, V vocabulary, N branches, S slots of a suffix.
+p is the target's law, q the draft's. Tests: tests/algorithm/.
+"""

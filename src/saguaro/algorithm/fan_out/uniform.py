@@ -1,0 +1,12 @@
+"""The same fan-out everywhere, Section 4.1.3. Must not know: laws. Tests: tests/conformance/test_fan_out.py."""
+
+from __future__ import annotations
+
+
+class Uniform:
+    """F_k = B // (K + 1); what is left over goes one by one to k = 0, 1, ..."""
+
+    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+        """See `FanOutPolicy.counts`."""
+        each, left = divmod(budget, lookahead + 1)
+        return tuple(each + (k < left) for k in range(lookahead + 1))

@@ -1,0 +1,193 @@
+"""From completions and measured step times to the numbers of one run, and the comparison of outputs between modes.
+
+Pure: no clocks, no engines. Definitions: DESIGN section 5. Tests: tests/bench/test_figures.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from itertools import takewhile, zip_longest
+from typing import Any
+
+from saguaro.request import Completion, RequestMetrics
+from saguaro.theory.acceptance import expected_by_depth
+from saguaro.theory.speedup import bound as best_of_depths
+
+PLAN_FIELDS = ("lookahead", "budget", "fan_out", "fallback", "verification", "dtype")
+
+
+def run_figures(
+    groups: Sequence[Sequence[Completion]],
+    statistics: Mapping[str, Any],
+    *,
+    mode: str,
+    before: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The measured fields of one run.
+
+    Args:
+        groups: completions of each batch, batch after batch.
+        statistics: `LLM.statistics()` after the run.
+        mode: `ar`, `sd` or `ssd`.
+        before: `LLM.statistics()` before the run, for what it counts since the start.
+    """
+    done = [completion for group in groups for completion in group]
+    metrics = [completion.metrics for completion in done]
+    rounds = sum(m.rounds for m in metrics)
+    after_first = sum(len(c.token_ids) - 1 for c in done)
+    looked = sum(m.hits + m.misses for m in metrics)
+    hits = sum(m.hits for m in metrics)
+    between = inter_token_seconds(metrics)
+    return {
+        "tokens_per_second": _ratio(after_first, sum(m.decode_seconds for m in metrics)) or 0.0,
+        "total_tokens_per_second": _ratio(
+            after_first, sum(max((c.metrics.decode_seconds for c in group), default=0.0) for group in groups)
+        )
+        or 0.0,
+        "acceptance_length": _ratio(rounds + sum(m.accepted for m in metrics), rounds),
+        "acceptance_rate": _ratio(sum(m.accepted for m in metrics), sum(m.verified for m in metrics)),
+        "accepted_share": _ratio(sum(m.accepted for m in metrics), sum(m.drafted for m in metrics)),
+        "hit_rate": _ratio(hits, looked) if mode == "ssd" else None,
+        "depth": _ratio(sum(m.hit_depth_sum for m in metrics), hits),
+        "verify_ms": _ms(_ratio(sum(m.verify_seconds for m in metrics), rounds)),
+        "draft_round_ms": _ms(draft_round_seconds(statistics, mode=mode)),
+        "target_wait_ms": _ms(_ratio(sum(m.target_wait_seconds for m in metrics), rounds)),
+        "wait_ms": waits(before or {}, statistics),
+        "ttft_ms": _ms(_ratio(sum(m.time_to_first_token for m in metrics), len(metrics))),
+        "itl_ms_p50": _ms(quantile(between, 0.50)),
+        "itl_ms_p99": _ms(quantile(between, 0.99)),
+        "output_tokens": sum(len(c.token_ids) for c in done),
+        "rounds": rounds,
+        "token_ids_sha256": token_ids_sha256([c.token_ids for c in done]),
+        "bound": bound_tokens_per_second(metrics, statistics) if mode == "ssd" else None,
+    }
+
+
+def plan_figures(statistics: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was in force: resolved values where the engine reports them, else the options as given."""
+    plan = dict(statistics.get("plan") or {})
+    return {name: plan.get(name, options.get(name)) for name in PLAN_FIELDS}
+
+
+def inter_token_seconds(metrics: Sequence[RequestMetrics]) -> list[float]:
+    """Time between tokens, one value for each token after the first.
+
+    The tokens of a round arrive together; each counts the round's time divided by the tokens it brought.
+    """
+    values: list[float] = []
+    for m in metrics:
+        for seconds, tokens in zip(m.round_seconds, m.round_tokens, strict=True):
+            values += [seconds / tokens] * tokens
+    return values
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least `share` of the values do not exceed; None of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    rank = max(1, -(-len(ordered) * share // 1))
+    return ordered[min(len(ordered), int(rank)) - 1]
+
+
+def waits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """Milliseconds a round that the target waited, by reason, between two statistics of one engine.
+
+    Reasons: `depth` (a covered outcome, for a deeper entry), `pending` (a missed row, for a neural proposal), `handover`
+    (passing the answer over).
+    """
+    old, new = dict(before.get("waited") or {}), dict(after.get("waited") or {})
+    grown = {name: float(value) - float(old.get(name, 0.0)) for name, value in new.items()}
+    rounds = grown.pop("rounds", 0.0)
+    return {name: 1000 * seconds / rounds for name, seconds in grown.items()} if rounds else {}
+
+
+def draft_round_seconds(statistics: Mapping[str, Any], *, mode: str) -> float | None:
+    """Time of a whole round of the draft: as measured, else one extend and K steps from the measured step times."""
+    if mode == "ar":
+        return None
+    measured = statistics.get("draft_round_seconds")
+    if measured is not None:
+        return float(measured)
+    plan, steps = dict(statistics.get("plan") or {}), _times(statistics, "draft_step_seconds")
+    lookahead, budget = plan.get("lookahead"), plan.get("budget")
+    if not steps or not isinstance(lookahead, int):
+        return None
+    rows = budget if mode == "ssd" and isinstance(budget, int) else 1
+    return at_rows(steps, 1) + lookahead * at_rows(steps, max(1, rows))
+
+
+def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mapping[str, Any]) -> float | None:
+    """The best SSD that the measured step times allow, if every round hit and branches were free, in tokens/s.
+
+    max over d of E(d) / max(verify(d + 1 rows), time until depth d): E from the acceptance of each position in these
+    requests, step times as measured while both processes ran; depth d takes an extend and d steps of one row.
+    """
+    verify, steps = _times(statistics, "verify_seconds"), _times(statistics, "draft_step_seconds")
+    if not verify or not steps:
+        return None
+    expected = expected_by_depth(acceptance_by_position(metrics))
+    depths = range(len(expected))
+    step = at_rows(steps, 1)
+    best = best_of_depths(
+        expected,
+        verify_seconds=[at_rows(verify, d + 1) for d in depths],
+        seconds_until_depth=[step * (d + 1) if d else 0.0 for d in depths],
+    )
+    return best.rate
+
+
+def acceptance_by_position(metrics: Sequence[RequestMetrics]) -> list[float]:
+    """accepted / verified of each position over all requests, up to the first that was never verified."""
+    accepted = [sum(counts) for counts in zip_longest(*(m.accepted_per_position for m in metrics), fillvalue=0)]
+    verified = [sum(counts) for counts in zip_longest(*(m.verified_per_position for m in metrics), fillvalue=0)]
+    pairs = zip_longest(accepted, verified, fillvalue=0)
+    return [a / v for a, v in takewhile(lambda pair: pair[1] > 0, pairs)]
+
+
+def at_rows(times: Mapping[int, float], rows: int) -> float:
+    """A time for `rows` rows: as measured, between two measurements, or in proportion beyond the last."""
+    known = sorted(times)
+    if rows in times:
+        return times[rows]
+    if rows < known[0]:
+        return times[known[0]]
+    if rows > known[-1]:
+        return times[known[-1]] * rows / known[-1]
+    above = next(row for row in known if row > rows)
+    below = max(row for row in known if row < rows)
+    share = (rows - below) / (above - below)
+    return times[below] + share * (times[above] - times[below])
+
+
+def token_ids_sha256(token_ids: Sequence[Sequence[int]]) -> str:
+    """SHA-256 of the compact JSON of the id lists."""
+    return hashlib.sha256(json.dumps([list(ids) for ids in token_ids], separators=(",", ":")).encode()).hexdigest()
+
+
+def first_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> dict[str, int] | None:
+    """Prompt and position of the first token that differs; None when there is none."""
+    for prompt, (a, b) in enumerate(zip(one, other, strict=True)):
+        if list(a) != list(b):
+            same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            return {"prompt": prompt, "position": same}
+    return None
+
+
+def _times(statistics: Mapping[str, Any], name: str) -> dict[int, float]:
+    """Seconds by number of rows: measured at start, replaced by running estimates where the engine has them."""
+    found: dict[int, float] = {}
+    for values in (dict(statistics.get("measured") or {}).get(name), statistics.get(name)):
+        if isinstance(values, Mapping):
+            found |= {int(rows): float(seconds) for rows, seconds in values.items() if seconds}
+    return found
+
+
+def _ratio(top: float, bottom: float) -> float | None:
+    return top / bottom if bottom else None
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * float(seconds)

@@ -1,0 +1,180 @@
+"""Runs a benchmark: opens one engine a lane, keeps it, and interleaves modes within each repeat.
+
+Drift of the machine (heat, neighbours) hits all modes alike; ratios are taken within a repeat. The record is complete
+JSON after every run, so an interrupted benchmark keeps what it measured.
+Must not know: terminals, how engines work. Tests: tests/bench/test_run.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from saguaro.bench.figures import first_difference, plan_figures, run_figures
+from saguaro.bench.machine import machine, versions
+from saguaro.bench.settings import BenchSettings, Lane, lanes
+from saguaro.records import SCHEMA
+from saguaro.request import Completion, SamplingParams
+
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the lanes of a repeat have in common."""
+
+    repeat: int
+    temperature: float
+    batch: int
+
+
+OnRun = Callable[[dict[str, Any], dict[str, Any]], None]  # (the record so far, the run that was added)
+
+
+def run(settings: BenchSettings, *, open_llm: Callable[..., Any], on_run: OnRun | None = None) -> dict[str, Any]:
+    """Run everything and return the record.
+
+    Args:
+        settings: what to measure.
+        open_llm: makes an engine from keyword options (`saguaro.LLM`); used as a context manager.
+        on_run: told after every run.
+    """
+    every = lanes(settings)
+    record = new_record(settings)
+    first: dict[float, tuple[str, list[list[int]]]] = {}
+    with ExitStack() as stack:
+        engines = {lane.name: stack.enter_context(open_llm(**lane.options)) for lane in every}
+        for llm in engines.values():
+            llm.generate([settings.prompts[0]], _params(settings, 0.0, [0], settings.warmup_tokens))
+        for setting, lane in schedule(settings, every):
+            llm = engines[lane.name]
+            before = llm.statistics()
+            groups = _generate(llm, settings, setting)
+            statistics = llm.statistics()
+            row = {
+                "mode": lane.mode,
+                "repeat": setting.repeat,
+                "dataset": settings.dataset,
+                "batch": setting.batch,
+                "temperature": setting.temperature,
+                "equal_hardware": lane.equal_hardware,
+                "devices": lane.devices,
+                **plain(plan_figures(statistics, lane.options)),
+                **run_figures(groups, statistics, mode=lane.mode, before=before),
+            }
+            record["runs"].append(row)
+            record["engines"][lane.name] = plain(statistics)
+            ids = [completion.token_ids for group in groups for completion in group]
+            _compare(record, first, f"{lane.name}, batch {setting.batch}, repeat {setting.repeat}", ids)
+            if on_run is not None:
+                on_run(record, row)
+    record["complete"] = True
+    return record
+
+
+def new_record(settings: BenchSettings) -> dict[str, Any]:
+    """A record without runs."""
+    engine = {name: plain(value) for name, value in settings.engine.items()}
+    for name in ("target", "draft"):
+        engine[name] = model_name(engine.get(name))
+    return {
+        "schema": SCHEMA,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": False,
+        "machine": machine(),
+        "versions": versions(),
+        "config": {
+            **engine,
+            "modes": list(settings.modes),
+            "dataset": settings.dataset,
+            "num_prompts": len(settings.prompts),
+            "prompts_sha256": hashlib.sha256(json.dumps(list(settings.prompts)).encode()).hexdigest(),
+            "max_tokens": settings.max_tokens,
+            "temperatures": list(settings.temperatures),
+            "batches": list(settings.batches),
+            "repeats": settings.repeats,
+            "seed": settings.seed,
+            "ignore_eos": settings.ignore_eos,
+            "equal_hardware": settings.equal_hardware,
+        },
+        "runs": [],
+        "engines": {},
+        "token_equality": [],
+    }
+
+
+def model_name(source: str | None) -> str | None:
+    """A model without the folders of this machine: the file's or folder's own name; hub ids and toys as they are."""
+    if source is None or source.startswith("toy:") or not source.startswith(("/", ".", "~")):
+        return source
+    return source.rstrip("/").rsplit("/", 1)[-1]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON would give it back; what JSON has no word for becomes text."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def equal_everywhere(record: dict[str, Any]) -> bool:
+    """Whether every comparison that must agree did agree."""
+    return all(entry["equal"] for entry in record["token_equality"] if entry["expected"])
+
+
+def schedule(settings: BenchSettings, every: Sequence[Lane]) -> Iterator[tuple[Setting, Lane]]:
+    """Repeats outside, lanes inside, beginning with another lane in each repeat."""
+    for repeat in range(settings.repeats):
+        shift = repeat % len(every)
+        turned = [*every[shift:], *every[:shift]]
+        for temperature in settings.temperatures:
+            for batch in settings.batches:
+                for lane in turned:
+                    yield Setting(repeat, temperature, batch), lane
+
+
+def _generate(llm: Any, settings: BenchSettings, setting: Setting) -> list[list[Completion]]:
+    groups = []
+    for begin in range(0, len(settings.prompts), setting.batch):
+        prompts = list(settings.prompts[begin : begin + setting.batch])
+        numbers = range(begin, begin + len(prompts))
+        groups.append(llm.generate(prompts, _params(settings, setting.temperature, numbers, settings.max_tokens)))
+    return groups
+
+
+def _params(settings: BenchSettings, temperature: float, numbers: Sequence[int], max_tokens: int) -> list[SamplingParams]:
+    return [
+        SamplingParams(
+            temperature=temperature, seed=settings.seed + number, max_tokens=max_tokens, ignore_eos=settings.ignore_eos
+        )
+        for number in numbers
+    ]
+
+
+def _compare(
+    record: dict[str, Any], first: dict[float, tuple[str, list[list[int]]]], name: str, ids: list[list[int]]
+) -> None:
+    """Compare the tokens of the latest run with the first run of its temperature, whatever mode and batch that had.
+
+    They must agree where the output is a function of the seed alone, on the same target device.
+    """
+    run = record["runs"][-1]
+    temperature = run["temperature"]
+    if temperature not in first:
+        first[temperature] = (name, ids)
+        return
+    reference, expected = first[temperature]
+    difference = first_difference(expected, ids)
+    by_seed = temperature == 0 or run["verification"] in (None, "shared_noise")
+    record["token_equality"].append(
+        {
+            "temperature": temperature,
+            "of": name,
+            "with": reference,
+            "equal": difference is None,
+            "expected": by_seed and not run["equal_hardware"],
+            "first_difference": difference,
+        }
+    )

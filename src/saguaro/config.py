@@ -1,0 +1,142 @@
+"""What the user asked of an engine: one frozen value, checked once, before anything is loaded.
+
+What the machine allows is computed later (`engine/resolve.py`) and printed; nothing here is ever changed.
+Must not know: torch, devices that exist, model files. Tests: tests/ground/test_config.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from saguaro.errors import ConfigError
+from saguaro.registry import nearest
+
+MODES = ("auto", "ar", "sd", "ssd")
+DTYPES = ("auto", "float32", "bfloat16", "int8")
+VERIFICATIONS = ("shared_noise", "rejection")
+PACINGS = ("free", "lockstep")
+CHANNELS = ("processes", "loopback")
+FALLBACKS = ("auto", "none", "random", "neural")
+NOT_YET = {"fallback": ("adaptive", "ngram", "own_row"), "fan_out": ("optimal", "ranked")}
+MAX_LOOKAHEAD = 16
+MAX_BUDGET = 64
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Options of an engine; names and meanings are those of DESIGN section 5.
+
+    Args:
+        target: a directory, a .gguf file, a hub id or `toy:...`.
+        draft: the same, or None for autoregressive decoding.
+        mode: `auto` is `ssd` with a draft and `ar` without.
+        lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
+        budget: B, branches of a round, or `auto`.
+        fan_out: a policy by name, or the list [F_0, ..., F_K].
+        verification: `shared_noise` or `rejection`.
+        saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only.
+        fallback: answer to a miss.
+        pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).
+        target_device, draft_device: `cpu:0`, `cpu:0-1` or `auto`.
+        dtype: `float32`, `bfloat16`, `int8` or `auto`.
+        draft_dtype: dtype of the draft; `auto` follows `dtype`.
+        max_batch: rows that run at once.
+        max_model_len: prompt and output together, in tokens; None takes the model's own, at most 8,192.
+        drafter: member of the drafter table, or a dotted path.
+        drafter_options: passed to the drafter.
+        page_size: slots of a page.
+        prefill_chunk: tokens of a prompt that run in one call.
+        restart_draft: start a new draft process when one dies.
+        channel: `processes`, or `loopback` (everything in the calling process: tests, debugging).
+
+    Raises:
+        ConfigError: for an unknown option (with the nearest name) or a value out of its range.
+    """
+
+    target: str
+    draft: str | None = None
+    mode: str = "auto"
+    lookahead: int | str = "auto"
+    budget: int | str = "auto"
+    fan_out: str | tuple[int, ...] = "geometric"
+    verification: str = "shared_noise"
+    saguaro_c: float | None = None
+    fallback: str = "auto"
+    pacing: str = "free"
+    target_device: str = "auto"
+    draft_device: str = "auto"
+    dtype: str = "auto"
+    draft_dtype: str = "auto"
+    max_batch: int = 8
+    max_model_len: int | None = None
+    profile: None = None
+    drafter: str = "lm"
+    drafter_options: tuple[tuple[str, Any], ...] = ()
+    page_size: int = 64
+    prefill_chunk: int = 128
+    restart_draft: bool = True
+    channel: str = "processes"
+
+    @classmethod
+    def from_options(cls, target: str, draft: str | None = None, **options: Any) -> EngineConfig:
+        """Build from keyword options, refusing unknown names with the nearest known one."""
+        known = [f.name for f in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"unknown option {name!r}{nearest(name, known)}")
+        return cls(target=str(target), draft=None if draft is None else str(draft), **options)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fan_out, list):
+            object.__setattr__(self, "fan_out", tuple(self.fan_out))
+        if isinstance(self.drafter_options, dict):
+            object.__setattr__(self, "drafter_options", tuple(sorted(self.drafter_options.items())))
+        for option, built in (("fallback", FALLBACKS), ("mode", MODES), ("dtype", DTYPES)):
+            self._one_of(option, built)
+        self._one_of("draft_dtype", (*DTYPES, "int4"))
+        self._one_of("verification", VERIFICATIONS)
+        self._one_of("pacing", PACINGS)
+        self._one_of("channel", CHANNELS)
+        self._whole("lookahead", 0, MAX_LOOKAHEAD, auto=True)
+        self._whole("budget", 0, MAX_BUDGET, auto=True)
+        self._whole("max_batch", 1, 1024)
+        self._whole("page_size", 1, 1024)
+        self._whole("prefill_chunk", 1, 4096)
+        if self.max_model_len is not None:
+            self._whole("max_model_len", 2, 1 << 20)
+        if self.profile is not None:
+            raise ConfigError("option 'profile' is not built yet; leave it out.")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.mode in ("sd", "ssd") and self.draft is None:
+            raise ConfigError(f"mode {self.mode!r} needs a draft model; give draft=..., or use mode='ar'.")
+        if self.saguaro_c is not None:
+            if self.verification != "rejection":
+                raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
+            if not 0 <= self.saguaro_c <= 1:
+                raise ConfigError(f"saguaro_c must be in 0 ... 1, not {self.saguaro_c}.")
+        if isinstance(self.fan_out, tuple):
+            if not self.fan_out or any(not isinstance(f, int) or f < 0 for f in self.fan_out):
+                raise ConfigError("fan_out as a list holds whole numbers F_0 ... F_K, each 0 or more.")
+            if isinstance(self.lookahead, int) and len(self.fan_out) != self.lookahead + 1:
+                raise ConfigError(f"fan_out lists {len(self.fan_out)} values; lookahead {self.lookahead} needs K + 1.")
+            if isinstance(self.budget, int) and self.budget != sum(self.fan_out):
+                raise ConfigError(f"budget {self.budget} differs from the sum {sum(self.fan_out)} of the fan_out list.")
+
+    def _one_of(self, option: str, allowed: tuple[str, ...]) -> None:
+        value = getattr(self, option)
+        if value in NOT_YET.get(option, ()):
+            raise ConfigError(f"{option} {value!r} is not built yet; use one of {', '.join(allowed)}.")
+        if value not in allowed:
+            hint = nearest(str(value), allowed)
+            raise ConfigError(f"{option} must be one of {', '.join(allowed)}, not {value!r}{hint}")
+
+    def _whole(self, option: str, low: int, high: int, *, auto: bool = False) -> None:
+        value = getattr(self, option)
+        if auto and value == "auto":
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            also = " or 'auto'" if auto else ""
+            raise ConfigError(f"{option} must be a whole number in {low} ... {high}{also}, not {value!r}.")

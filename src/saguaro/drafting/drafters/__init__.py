@@ -1,0 +1,7 @@
+"""Kinds of drafts: a plug point. A dotted path (`package.module:Class`) is accepted wherever a name is."""
+
+from saguaro.registry import Table
+
+DRAFTERS = Table("drafter", {"lm": "saguaro.drafting.drafters.lm:LanguageModelDrafter"})
+
+__all__ = ["DRAFTERS"]

@@ -1,0 +1,57 @@
+"""How a draft ranks and draws: under shared noise as the target will, under rejection from a law that travels.
+
+`shared_noise`: the candidates of a position are ranked by noisy score; the first is the draft's token, the others are its
+guesses of the bonus token (DESIGN D1, Section 4.1). `rejection`: candidates are ranked by logit; the token is drawn from the
+processed law, with the top F_k scaled by C when Saguaro sampling is on (Section 4.2), with a number keyed by position,
+round and branch and used for nothing else. Must not know: rows, channels, clocks. Tests: tests/drafting/test_drawer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from saguaro.algorithm import sampling, saguaro_sampling
+from saguaro.execution.sampler import Draw, top_candidates
+from saguaro.protocol.messages import Configure
+
+
+class Drawer:
+    """Ranks and draws under one set of settings."""
+
+    def __init__(self, settings: Configure) -> None:
+        self._settings = settings
+        self._count = min(64, max(settings.fan_out, default=0) + 1)
+
+    def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[list[int]]:
+        """Candidates of each row, best first: enough for the largest F_k beside a sent token."""
+        if self._settings.rejection:
+            draws = [replace(d, temperature=0.0) for d in draws]
+        return top_candidates(logits_WV, draws, self._count)
+
+    def draw(
+        self,
+        logits_V: torch.Tensor,
+        draw: Draw,
+        candidates: Sequence[int],
+        depth: int,
+        round_: int,
+        branch: tuple[int, int] | None,
+    ) -> tuple[int, torch.Tensor | None]:
+        """The draft's token at a position, and its law q (V) float32 under `rejection`.
+
+        `depth` is the token's place in its proposal, `round_` the round that would verify it, `branch` the outcome that
+        it was prepared for (None: the neural fallback).
+        """
+        if not self._settings.rejection:
+            return candidates[0], None
+        law_1V = sampling.law(logits_V[None], draw.temperature, draw.top_k, draw.top_p)
+        if self._settings.saguaro_c < 1 and draw.temperature > 0:
+            fan_out = self._settings.fan_out[min(depth, len(self._settings.fan_out) - 1)]
+            law_1V = saguaro_sampling.scale(law_1V, fan_out, self._settings.saguaro_c)
+        number = sampling.uniform(
+            draw.seed, draw.choice, position=draw.position, round_number=round_, branch=branch, purpose="draft"
+        )
+        return sampling.draw_from_law(law_1V, [number])[0], law_1V[0]

@@ -1,0 +1,93 @@
+"""Builds a worker from a plan, inside the process that will run it. Must not know: channels to the parent, loops.
+
+Tests: tests/engine/test_engine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from saguaro.drafting.drafters import DRAFTERS
+from saguaro.drafting.drafters.base import Drafter
+from saguaro.engine.draft import DraftWorker
+from saguaro.engine.proposing import Settings
+from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
+from saguaro.engine.target import Event, TargetWorker
+from saguaro.execution.kv_pool import KVPool
+from saguaro.execution.runner import Runner
+from saguaro.models.base import CausalLM
+from saguaro.models.build import build_model, make_ops
+from saguaro.models.checkpoint import open_checkpoint
+from saguaro.native import Team
+from saguaro.paging import PagePool
+from saguaro.transport.base import DraftPort
+
+
+def load(place: Placement, plan: Plan, *, shortlist: int | None = None) -> CausalLM:
+    """The model of a placement, packed for its dtype; its head keeps the first `shortlist` ids (None: all)."""
+    hub = Path(plan.hub_cache) if plan.hub_cache else None
+    cache = Path(plan.cache_dir) if plan.cache_dir else None
+    checkpoint = open_checkpoint(place.source, hub_cache=hub)
+    team = Team(place.device.cores) if place.device.threads > 1 else None
+    ops = make_ops("native", place.dtype, team=team)
+    head_ids = range(shortlist) if shortlist is not None and shortlist < checkpoint.config.vocab else None
+    return build_model(checkpoint, ops, max_positions=place.max_positions + 64, cache_dir=cache, head_ids=head_ids)
+
+
+def settings_of(plan: Plan) -> Settings:
+    """What the proposer starts with; `auto` values not measured yet take their defaults."""
+    config = plan.config
+    lookahead = DEFAULT_LOOKAHEAD if plan.lookahead is None else plan.lookahead
+    budget = DEFAULT_BUDGET if plan.budget is None else plan.budget
+    return Settings(
+        lookahead=lookahead,
+        budget=budget,
+        fan_out=plan.fan_out,
+        branches=plan.mode == "ssd",
+        fallback=plan.fallback,
+        lockstep=config.pacing == "lockstep",
+        rejection=config.verification == "rejection",
+        saguaro_c=1.0 if config.saguaro_c is None else config.saguaro_c,
+        adapt_depth=config.lookahead == "auto" or plan.mode == "ssd",
+    )
+
+
+def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
+    """The target's worker, model loaded."""
+    place, config = plan.target, plan.config
+    model = load(place, plan)
+    pool = KVPool(model.config, place.num_pages * config.page_size, model.pool_dtype)
+    return TargetWorker(
+        Runner(model, pool, config.page_size),
+        PagePool(place.num_pages, config.page_size),
+        vocab=plan.vocab,
+        max_batch=config.max_batch,
+        max_model_len=plan.max_model_len,
+        prefill_chunk=config.prefill_chunk,
+        settings=settings_of(plan),
+        emit=emit,
+    )
+
+
+def build_drafter(plan: Plan) -> Drafter:
+    """The drafter of a plan, model loaded."""
+    place, config = plan.draft, plan.config
+    assert place is not None
+    options: dict[str, Any] = dict(config.drafter_options)
+    shortlist = options.pop("shortlist", SHORTLIST if place.dtype in ("int8", "int4") else None)
+    model = load(place, plan, shortlist=shortlist)
+    return DRAFTERS.get(config.drafter)(
+        model,
+        num_slots=place.num_pages * config.page_size,
+        page_size=config.page_size,
+        max_positions=place.max_positions,
+        **options,
+    )
+
+
+def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
+    """The draft's worker, model loaded."""
+    config = plan.config
+    return DraftWorker(build_drafter(plan), port, page_size=config.page_size, prefill_chunk=config.prefill_chunk)

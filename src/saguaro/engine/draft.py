@@ -1,0 +1,330 @@
+"""The speculator (Algorithm 1, lines 14-27): while the target verifies, prepare an answer for each likely outcome.
+
+One step is one pass of the draft model over everything that is due, for all rows at once: tokens of the tail that have
+no keys and values yet (prefill, catching up, the proposal's last token), and one token of each branch. Each token drawn
+is pushed to the target at once (DESIGN D3). News is read before each step and, between two layers, only to give up a
+step of which no row matters any more. The draft never imports the target. Tests: tests/engine/test_draft.py.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from saguaro.algorithm import outcomes
+from saguaro.drafting.drafters.base import Context, Drafter
+from saguaro.drafting.drawer import Drawer
+from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.errors import ProtocolError
+from saguaro.execution.batch import Span
+from saguaro.execution.sampler import Draw
+from saguaro.paging import PagePool, PageTable
+from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.session import Session
+from saguaro.transport.base import DraftPort, Entry, Key
+
+LARGEST_TIMED = 32
+PENDING_INDEX = 0
+"""Record of a row that holds the answer to a pending outcome; branches use 1, 2, ..."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One span of a step and whose it is: the tail of a row, or one of its branches."""
+
+    row: DraftRow
+    branch: Branch | None
+    span: Span
+
+
+class DraftWorker:
+    """The draft's side of all rows."""
+
+    def __init__(self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int) -> None:
+        self.drafter = drafter
+        self.port = port
+        self.pool = PagePool(drafter.num_slots // page_size, page_size)
+        self.prefill_chunk = prefill_chunk
+        self.settings = Configure(0, False, False, 1.0, (0,))
+        self.rows: dict[int, DraftRow] = {}
+        self.session = Session()
+        self.step_seconds: dict[int, float] = {}
+        self._last_seconds = 0.0
+        self._queue: list[Message] = []
+        self._in_flight: list[Work] = []
+        self._drawer = Drawer(self.settings)
+
+    # -- one step -----------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Read the news and run one pass; False when there was nothing to run."""
+        self._read_news()
+        work = self._gather()
+        if not work:
+            return False
+        began = time.monotonic()
+        count = sum(len(w.span.tokens) for w in work)
+        self.port.beat(began, self.step_seconds.get(count, self._last_seconds))
+        self._in_flight = work
+        contexts = [Context(w.row.request, self._before(w)) for w in work]
+        logits = self.drafter.run([w.span for w in work], contexts, interrupt=self._useless)
+        self._in_flight = []
+        if logits is None:
+            return True
+        self._absorb(work, logits)
+        seconds = time.monotonic() - began
+        if count <= LARGEST_TIMED:
+            self.step_seconds[count] = 0.8 * self.step_seconds.get(count, seconds) + 0.2 * seconds
+            self._last_seconds = self.step_seconds[count]
+        self.port.beat(0.0, self._last_seconds)
+        return True
+
+    def usual_step_seconds(self) -> float:
+        """Seconds of a step with as many tokens as the last ones had."""
+        return self._last_seconds
+
+    def measure(self, rows: Sequence[int], *, context: int, repeats: int) -> dict[int, float]:
+        """Median seconds of a step of each count of tokens, sampling included."""
+        table = PageTable(self.pool)
+        table.ensure(context + max(rows))
+        times: dict[int, list[float]] = {count: [] for count in rows}
+        draw = Draw(1.0, 0, 1.0, 0, 0, 0)
+        for repeat in range(repeats + 1):
+            for count in rows:
+                span = Span([1] * count, context, table.pages, table.slots(context, context + count), count)
+                began = time.perf_counter()
+                logits = self.drafter.run([span], [Context(-1, [])])
+                assert logits is not None
+                self._drawer.rank(logits, [draw] * count)
+                if repeat:
+                    times[count].append(time.perf_counter() - began)
+        table.release()
+        medians = {count: statistics.median(seconds) for count, seconds in times.items()}
+        self.step_seconds.update(medians)
+        self._last_seconds = medians[min(rows)]
+        return medians
+
+    def _read_news(self) -> None:
+        messages, self._queue = self._queue + self.port.receive(), []
+        for message in messages:
+            self.session.check(message)
+            self._apply(message)
+
+    def _apply(self, message: Message) -> None:
+        if isinstance(message, Configure):
+            self._configure(message)
+        elif isinstance(message, Admit):
+            row = DraftRow(message, self.pool, self.drafter.max_positions)
+            self.rows[message.request] = row
+            self._tell(row)
+        elif isinstance(message, Release):
+            self.rows.pop(message.request).release()
+        elif isinstance(message, Taken):
+            self.rows[message.request].take(message)
+        elif isinstance(message, Decided):
+            row = self.rows[message.request]
+            sources, targets = row.decide(message)
+            self.drafter.move(sources, targets)
+            if row.waiting is not None:
+                self._answer(row)
+        else:
+            raise ProtocolError(f"{type(message).__name__} is no message to the draft.")
+
+    def _configure(self, message: Configure) -> None:
+        self.settings = message
+        self._drawer = Drawer(message)
+        for row in self.rows.values():
+            row.drop_branches()
+
+    def _useless(self) -> bool:
+        """Between two layers: whether news arrived that makes every row of the step in flight pointless."""
+        if not self.port.has_news():
+            return False
+        self._queue += self.port.receive()
+        gone: set[int] = set()
+        decided = {m.request: m for m in self._queue if isinstance(m, Decided)}
+        gone |= {m.request for m in self._queue if isinstance(m, Release)}
+        return all(w.row.request in gone or self._outdated(w, decided.get(w.row.request)) for w in self._in_flight)
+
+    @staticmethod
+    def _outdated(work: Work, news: Decided | None) -> bool:
+        if news is None:
+            return False
+        if work.branch is not None:
+            return (work.branch.accepted, work.branch.bonus) != (news.accepted, news.bonus)
+        return work.span.start >= news.base + news.accepted
+
+    # -- what is due --------------------------------------------------------------------------------------------
+
+    def _gather(self) -> list[Work]:
+        work: list[Work] = []
+        for row in self.rows.values():
+            if row.exhausted:
+                continue
+            tail = self._tail_work(row)
+            if tail is not None:
+                work.append(tail)
+            if row.waiting is None and self.settings.branches:
+                self._open_branches(row)
+                work.extend(w for b in row.branches.values() if (w := self._branch_work(row, b)) is not None)
+        return work
+
+    def _tail_work(self, row: DraftRow) -> Work | None:
+        tokens = row.missing()
+        if not tokens:
+            return None
+        if not self._tail_is_due(row, tokens):
+            return None
+        tokens = tokens[: self.prefill_chunk]
+        slots = row.prepare_tail(len(tokens))
+        if slots is None:
+            return None
+        first_ranked = row.length - 1 + len(row.ranked)
+        wanted = max(0, row.kv + len(tokens) - max(row.kv, first_ranked))
+        return Work(row, None, Span(tokens, row.kv, row.table.pages, slots, wanted))
+
+    def _tail_is_due(self, row: DraftRow, missing: list[int]) -> bool:
+        """A proposal's last token runs only when somebody needs what follows it."""
+        if row.waiting is not None:
+            return self.settings.branches or len(row.proposal) < row.wanted or row.kv < row.length
+        return self.settings.branches or row.kv < row.length or not row.caught_up
+
+    def _open_branches(self, row: DraftRow) -> None:
+        """Branches for the outcomes that the candidates known so far predict (Section 4.1)."""
+        depth, counts = len(row.proposal), self.settings.fan_out
+        if self.settings.lookahead == 0:
+            return
+        known = min(len(row.ranked), depth + 1)
+        fan_out = [*counts[:-1][:depth], counts[-1]] if depth < len(counts) - 1 else list(counts[: depth + 1])
+        keys = outcomes.predict(row.ranked[:known], row.proposal, fan_out[:known])
+        for accepted, bonus in keys:
+            if (accepted, bonus) not in row.branches and row.kv >= row.length + accepted:
+                row.branches[accepted, bonus] = Branch(accepted, bonus, index=len(row.branches) + 1)
+
+    def _branch_work(self, row: DraftRow, branch: Branch) -> Work | None:
+        depth = len(branch.tokens)
+        if depth >= self.settings.lookahead:
+            return None
+        position = row.length + branch.accepted + depth
+        if position >= row.max_positions:
+            return None
+        slot = row.reserve.take()
+        if slot is None:
+            slot = self._grow(row)
+        if slot is None:
+            row.short = True
+            return None
+        token = branch.tokens[-1] if depth else branch.bonus
+        shared = row.length + branch.accepted
+        pages = row.table.pages[: self.pool.pages_for(shared)]
+        span = Span([token], position, pages, [slot], 1, shared=shared, own=tuple(branch.slots))
+        return Work(row, branch, span)
+
+    def _grow(self, row: DraftRow) -> int | None:
+        """More loose slots for a row, when the pool has a page; the row's proposals shrink otherwise (DESIGN D5)."""
+        if self.pool.available <= len(self.rows):
+            return None
+        row.reserve.grow_by_page()
+        return row.reserve.take()
+
+    def _before(self, work: Work) -> list[int]:
+        """The tokens before a span (for scripted drafters)."""
+        row, branch = work.row, work.branch
+        if branch is None:
+            return (row.tokens + row.proposal)[: work.span.start]
+        before = row.tokens + row.proposal[: branch.accepted] + [branch.bonus] + branch.tokens
+        return before[: work.span.start]
+
+    # -- what came out ------------------------------------------------------------------------------------------
+
+    def _absorb(self, work: list[Work], logits_WV: torch.Tensor) -> None:
+        draws, owners = [], []
+        for w in work:
+            last = w.span.start + len(w.span.tokens)
+            for position in range(last - w.span.wanted + 1, last + 1):
+                draws.append(w.row.draw(position))
+                owners.append((w, position))
+        ranked = self._drawer.rank(logits_WV, draws) if draws else []
+        for w in work:
+            if w.branch is None:
+                w.row.kv += len(w.span.tokens)
+                w.row.caught_up = w.row.caught_up or w.row.kv >= w.row.length
+            else:
+                w.branch.slots.append(w.span.slots[0])
+        for index, ((w, position), candidates) in enumerate(zip(owners, ranked, strict=True)):
+            if w.branch is None:
+                self._tail_candidates(w.row, position, candidates, logits_WV[index])
+            else:
+                self._branch_token(w.row, w.branch, position, candidates, logits_WV[index])
+        for row in {id(w.row): w.row for w in work}.values():
+            self._tell(row)
+
+    def _tail_candidates(self, row: DraftRow, position: int, candidates: list[int], logits_V: torch.Tensor) -> None:
+        row.ranked.append(candidates)
+        drawing = row.waiting is not None and position == row.length + len(row.proposal)
+        if drawing and len(row.proposal) < row.wanted and candidates:
+            key = row.waiting
+            assert key is not None
+            depth = len(row.proposal)
+            token, law = self._drawer.draw(logits_V, row.draw(position), candidates, depth, key.round + 1, row.drawn_for)
+            row.proposal.append(token)
+            if law is not None:
+                row.laws.append(law)
+            self._publish_proposal(row, key)
+
+    def _branch_token(
+        self, row: DraftRow, branch: Branch, position: int, candidates: list[int], logits_V: torch.Tensor
+    ) -> None:
+        if not candidates:
+            return
+        outcome = (branch.accepted, branch.bonus)
+        depth = len(branch.tokens)
+        token, law = self._drawer.draw(logits_V, row.draw(position), candidates, depth, row.round + 1, outcome)
+        branch.ranked.append(candidates)
+        branch.tokens.append(token)
+        if law is not None:
+            branch.laws.append(law)
+        else:
+            entry = Entry(row.key(*outcome), tuple(branch.tokens), FIRST_ENTRY)
+            self.port.publish(row.row, branch.index, entry, fresh=len(branch.tokens) == 1)
+
+    def _answer(self, row: DraftRow) -> None:
+        """First answer to a pending outcome: what is there already, or (rejection) that there is nothing."""
+        key = row.waiting
+        assert key is not None
+        if row.proposal:
+            self._publish_proposal(row, key, first=True)
+        elif self.settings.rejection:
+            self.port.publish(row.row, PENDING_INDEX, Entry(key, (), MISS_ANSWER), fresh=True)
+
+    def _publish_proposal(self, row: DraftRow, key: Key, *, first: bool = False) -> None:
+        if self.settings.rejection:
+            start = 0 if first else len(row.proposal) - 1
+            for depth in range(start, len(row.proposal)):
+                self.port.publish_laws(row.row, depth, row.laws[depth])
+        kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
+        fresh = first or len(row.proposal) == 1
+        self.port.publish(row.row, PENDING_INDEX, Entry(key, tuple(row.proposal), kind), fresh=fresh)
+
+    def _tell(self, row: DraftRow) -> None:
+        self.port.set_row(row.row, row.request, caught_up=row.caught_up and not row.exhausted, full_round=self._full(row))
+
+    def _full(self, row: DraftRow) -> int:
+        """The round whose branches are complete, or -1."""
+        if row.waiting is not None or row.exhausted or not self.settings.branches:
+            return row.round if row.exhausted else -1
+        if row.missing() or len(row.ranked) <= len(row.proposal):
+            return -1
+        self._open_branches(row)
+        if row.short:
+            return row.round
+        limit = row.max_positions
+        for branch in row.branches.values():
+            room = limit - row.length - branch.accepted
+            if len(branch.tokens) < min(self.settings.lookahead, room):
+                return -1
+        return row.round

@@ -1,0 +1,189 @@
+"""The draft's view of one row: its tail, the proposal under verification, and a branch for each likely outcome.
+
+Positions, with L = committed length and d = length of the proposal:
+
+    0 ................ L-1 | L ........ L+d-1 | loose slots
+    committed (tail pages)   proposal (tail)    each branch: bonus token, then its own tokens
+
+`kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position L + j,
+best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1). Everything here is books: no model, no
+clock, no channel. Tests: tests/engine/test_draft_row.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from saguaro.errors import CapacityError, ProtocolError
+from saguaro.execution.sampler import Draw
+from saguaro.paging import PagePool, PageTable, SlotReserve
+from saguaro.protocol.messages import Admit, Decided, Taken
+from saguaro.transport.base import Key
+
+
+@dataclass(slots=True)
+class Branch:
+    """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn token."""
+
+    accepted: int
+    bonus: int
+    index: int
+    tokens: list[int] = field(default_factory=list)
+    ranked: list[list[int]] = field(default_factory=list)
+    laws: list[torch.Tensor] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+
+
+def common_prefix(left: list[int], right: list[int]) -> int:
+    """How many leading tokens are equal."""
+    count = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+class DraftRow:
+    """One request on the draft's side."""
+
+    def __init__(self, admit: Admit, pool: PagePool, max_positions: int) -> None:
+        self.request = admit.request
+        self.row = admit.row
+        self.round = admit.round
+        self.admit = admit
+        self.tokens = list(admit.tokens)
+        self.proposal: list[int] = []
+        self.laws: list[torch.Tensor] = []
+        self.ranked: list[list[int]] = []
+        self.branches: dict[tuple[int, int], Branch] = {}
+        self.waiting: Key | None = None
+        self.wanted = 0
+        self.covered = False
+        self.drawn_for: tuple[int, int] | None = None
+        self.kv = 0
+        self.caught_up = False
+        self.exhausted = False
+        self.short = False
+        self.max_positions = max_positions
+        self.table = PageTable(pool)
+        self.reserve = SlotReserve(pool)
+
+    @property
+    def length(self) -> int:
+        """Committed length L."""
+        return len(self.tokens)
+
+    def draw(self, position: int) -> Draw:
+        """How the token at an absolute position is drawn."""
+        a = self.admit
+        return Draw(a.temperature, a.top_k, a.top_p, a.seed, a.choice, position)
+
+    def key(self, accepted: int, bonus: int) -> Key:
+        """The tag of an entry for an outcome of the round under verification."""
+        return Key(self.request, self.round, self.length, accepted, bonus)
+
+    def missing(self) -> list[int]:
+        """Tokens of tail and proposal that have no keys and values yet."""
+        known = self.kv - self.length
+        if known >= 0:
+            return self.proposal[known:]
+        return self.tokens[self.kv :] + self.proposal
+
+    def token_at(self, position: int) -> int:
+        """The token at a position of tail and proposal."""
+        return self.tokens[position] if position < self.length else self.proposal[position - self.length]
+
+    def decide(self, message: Decided) -> tuple[list[int], list[int]]:
+        """Apply the outcome of the round: commit, keep what a matching branch prepared, drop the rest.
+
+        Returns:
+            Slots to copy, sources and targets.
+
+        Raises:
+            ProtocolError: when the message speaks of another length than ours, or of more tokens than were proposed.
+        """
+        if message.base != self.length or message.accepted > len(self.proposal):
+            raise ProtocolError(
+                f"outcome ({message.accepted}, {message.bonus}) at length {message.base} does not fit a row of length "
+                f"{self.length} with {len(self.proposal)} proposed tokens."
+            )
+        key = self.key(message.accepted, message.bonus)
+        end = self.length + message.accepted
+        branch = self.branches.pop((message.accepted, message.bonus), None)
+        self.drop_branches()
+        self.kv = min(self.kv, end)
+        self.tokens += [*self.proposal[: message.accepted], message.bonus]
+        self.proposal, self.laws, self.ranked = [], [], []
+        self.covered = branch is not None and bool(branch.tokens)
+        self.drawn_for = None
+        moved: tuple[list[int], list[int]] = ([], [])
+        if branch is not None:
+            wanted = branch.tokens[: message.wanted] if message.pending else list(message.tokens)
+            moved = self._adopt(branch, wanted, end)
+        elif not message.pending:
+            self.proposal = list(message.tokens)
+        self.waiting = key if message.pending else None
+        self.wanted = message.wanted
+        if not message.pending:
+            self.round += 1
+        return moved
+
+    def _adopt(self, branch: Branch, proposal: list[int], end: int) -> tuple[list[int], list[int]]:
+        """Make a branch the row's tail: at most K + 1 slots move (DESIGN D5)."""
+        common = common_prefix(proposal, branch.tokens)
+        self.proposal = proposal
+        self.laws = branch.laws[:common]
+        self.drawn_for = (branch.accepted, branch.bonus)
+        usable = min(len(branch.slots), common + 1) if self.kv == end else 0
+        self.ranked = branch.ranked[:usable]
+        sources = branch.slots[:usable]
+        if usable and not self._room(end + usable):
+            sources = []
+        targets = self.table.slots(end, end + len(sources))
+        self.kv = end + len(sources)
+        self.ranked = self.ranked[: len(sources)]
+        self.reserve.give_back(branch.slots)
+        return sources, targets
+
+    def take(self, message: Taken) -> None:
+        """The end of a pending wait: `message.tokens` is the proposal."""
+        common = common_prefix(list(message.tokens), self.proposal)
+        self.proposal = list(message.tokens)
+        self.laws = self.laws[:common]
+        self.kv = min(self.kv, self.length + common)
+        self.ranked = self.ranked[: common + 1]
+        self.waiting = None
+        self.round += 1
+
+    def drop_branches(self) -> None:
+        """Give the slots of all branches back."""
+        for branch in self.branches.values():
+            self.reserve.give_back(branch.slots)
+        self.branches = {}
+
+    def _room(self, length: int) -> bool:
+        """Own pages for `length` positions, or be exhausted: the row goes on without the draft (DESIGN D5)."""
+        if length > self.max_positions:
+            self.exhausted = True
+            return False
+        try:
+            self.table.ensure(length)
+        except CapacityError:
+            self.exhausted = True
+            return False
+        return True
+
+    def prepare_tail(self, count: int) -> list[int] | None:
+        """Slots for the next `count` tail tokens, or None when there is no room."""
+        if not self._room(self.kv + count):
+            return None
+        return self.table.slots(self.kv, self.kv + count)
+
+    def release(self) -> None:
+        """Give everything back."""
+        self.branches = {}
+        self.table.release()
+        self.reserve.release()

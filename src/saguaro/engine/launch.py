@@ -1,0 +1,114 @@
+"""Starts worker processes and ends them; nothing is left behind, whatever happens to either side.
+
+A worker is `python -m saguaro.engine.worker` with one inherited socket (control) and, for the draft, one inherited memory
+descriptor (mailbox); none of them has a name on the machine, so two engines cannot collide and nothing can be left
+over. Tests: tests/processes/.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import os
+import socket
+import subprocess
+import sys
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from saguaro.device import Device
+from saguaro.errors import ConfigError, RequestRefused, SaguaroError, WeightsError, WorkerDied
+
+LOAD_SECONDS = 600.0
+END_SECONDS = 3.0
+_ERRORS = {cls.__name__: cls for cls in (ConfigError, RequestRefused, WeightsError, WorkerDied)}
+
+
+class Worker:
+    """One worker process and the parent's end of its control pipe."""
+
+    def __init__(self, role: str, device: Device, plan: tuple[Any, ...], descriptors: tuple[int, ...] = ()) -> None:
+        self.role = role
+        ours, theirs = socket.socketpair()
+        try:
+            arguments = [str(theirs.fileno()), role, ",".join(map(str, device.cores))]
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "saguaro.engine.worker", *arguments],
+                pass_fds=(theirs.fileno(), *descriptors),
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+            )
+        finally:
+            theirs.close()
+        self.connection = Connection(ours.detach())
+        self.connection.send(("plan", plan))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
+
+    def send(self, name: str, value: Any = None) -> None:
+        """Send a command. Raises `WorkerDied` when nobody reads it."""
+        try:
+            self.connection.send((name, value))
+        except OSError as error:
+            raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
+
+    def receive(self, seconds: float) -> tuple[str, Any] | None:
+        """The next message, or None after `seconds`. Raises what the worker failed with, or `WorkerDied`."""
+        try:
+            if not self.connection.poll(seconds):
+                return None
+            name, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
+        if name == "failed":
+            kind, message = value
+            raise _ERRORS.get(kind, SaguaroError)(message)
+        return name, value
+
+    def expect(self, wanted: str, seconds: float = LOAD_SECONDS) -> Any:
+        """Wait for a message of this name; others are dropped."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            message = self.receive(min(left, 1.0))
+            if message is not None and message[0] == wanted:
+                return message[1]
+        raise WorkerDied(f"the {self.role} process did not answer within {seconds:.0f} s.")
+
+    def end_status(self) -> str:
+        """How the process ended, in words."""
+        try:
+            code = self.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "it still runs but closed its pipe"
+        return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+    def kill(self) -> None:
+        """End the process for good, also when it is stopped."""
+        if self.alive:
+            self.process.kill()
+        self.process.wait()
+        self.connection.close()
+
+    def close(self) -> None:
+        """Let the process end in order; kill it when it takes too long."""
+        self.connection.close()
+        try:
+            self.process.wait(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """The parent's environment, with the package findable where the parent found it."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": root + (os.pathsep + path if path else "")}
+
+
+def wait_any(connections: list[Connection], seconds: float) -> None:
+    """Sleep until one of the connections has something to read."""
+    multiprocessing.connection.wait(connections, timeout=seconds)

@@ -1,0 +1,345 @@
+"""Between two verifications: from logits to outcomes, from outcomes to the next proposals (Algorithm 1, lines 8-13).
+
+The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits for a
+deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second. A pending wait ends after
+three times the expected time; then the round decodes without a proposal. Nothing that the draft sends is trusted: an
+entry with an impossible token is dropped and counted. Tests: tests/engine/test_proposing.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence as Rows
+from dataclasses import dataclass
+
+import torch
+
+from saguaro.algorithm import sampling, verify, waiting
+from saguaro.algorithm.fan_out import open_fan_out
+from saguaro.algorithm.terms import DenseLaw, DraftLaw, Proposal, UniformLaw
+from saguaro.drafting.fallbacks import FALLBACKS
+from saguaro.drafting.fallbacks.base import Fallback, Missed
+from saguaro.engine.metrics import Estimates
+from saguaro.engine.sequence import Proposed, Sequence
+from saguaro.execution.sampler import draw_tokens
+from saguaro.protocol.messages import FIRST_ENTRY, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.session import Session
+from saguaro.transport.base import Entry, Key, TargetPort
+
+log = logging.getLogger(__name__)
+
+FIRST_STEP_GUESS = 0.02
+LOCKSTEP_SECONDS = 30.0
+PATIENCE = 3.0
+POLICY_ROUNDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What may change between rounds.
+
+    `fan_out` is the list F_0 ... F_K, or the name of a policy that makes it from `budget` and the running estimate of
+    acceptance. Without `branches` nothing is cached (SD).
+    """
+
+    lookahead: int = 0
+    budget: int = 0
+    fan_out: str | tuple[int, ...] = "none"
+    branches: bool = False
+    fallback: str = "neural"
+    lockstep: bool = False
+    rejection: bool = False
+    saguaro_c: float = 1.0
+    adapt_depth: bool = True
+
+
+@dataclass(slots=True)
+class Open:
+    """A row between its outcome and its proposal."""
+
+    sequence: Sequence
+    key: Key
+    limit: int
+    covered: bool = False
+    wanted: int = 0
+    pending: bool = False
+    entry: Entry | None = None
+
+
+class Proposer:
+    """Verification of the drawn tokens, the look-up, the fallback and the talk with the draft."""
+
+    def __init__(self, estimates: Estimates, vocab: int, settings: Settings) -> None:
+        self.estimates = estimates
+        self.vocab = vocab
+        self.port: TargetPort | None = None
+        self.session = Session()
+        self.garbled = 0
+        self.late = 0
+        self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
+        self.configure(settings)
+
+    # -- the channel ------------------------------------------------------------------------------------------------
+
+    def configure(self, settings: Settings) -> None:
+        """New settings; the draft is told."""
+        self.settings = settings
+        self.fallback: Fallback = FALLBACKS.get(settings.fallback)()
+        self._policy = open_fan_out(settings.fan_out)
+        self.counts: tuple[int, ...] = ()
+        self._tell_settings()
+
+    def _tell_settings(self) -> None:
+        """Send the settings when they differ from what the draft knows."""
+        s = self.settings
+        acceptance = self.estimates.mean_acceptance()
+        counts = self._policy.counts(s.lookahead, s.budget, acceptance=acceptance, last_hit=True)
+        if counts != self.counts:
+            self.counts = counts
+            self._send(Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, counts))
+
+    def attach(self, port: TargetPort | None) -> None:
+        """Speak to a new draft from now on, or to none."""
+        self.port = port
+        self.session = Session()
+        self.counts = ()
+        self._tell_settings()
+
+    def _send(self, message: Message) -> None:
+        if self.port is None:
+            return
+        self.session.check(message)
+        if not self.port.send(message):
+            log.warning("the draft does not read its messages; going on without it.")
+            self.port = None
+
+    def admit(self, s: Sequence) -> None:
+        """Tell the draft of a row."""
+        if self.port is None or self.settings.lookahead == 0:
+            return
+        sub = s.submission
+        sampling_fields = (sub.seed % 2**64, sub.choice, sub.temperature, sub.top_k, sub.top_p)
+        self._send(Admit(s.request, s.row, s.round, *sampling_fields, tuple(s.tokens)))
+        s.admitted = self.port is not None
+
+    def release(self, s: Sequence) -> None:
+        """Tell the draft that a row is gone."""
+        if s.admitted:
+            self._send(Release(s.request))
+            s.admitted = False
+
+    # -- outcomes ---------------------------------------------------------------------------------------------------
+
+    def outcomes(self, logits_WV: torch.Tensor, rows: Rows[Sequence]) -> list[list[int]]:
+        """Accepted tokens and the bonus token of each row; an empty list where the logits are not numbers."""
+        result: list[list[int]] = []
+        at = 0
+        if not self.settings.rejection:
+            draws = [s.draw(len(s.tokens) + j) for s in rows for j in range(len(s.proposed.tokens) + 1)]
+            own = draw_tokens(logits_WV, draws)
+            for s in rows:
+                count = len(s.proposed.tokens) + 1
+                result.append(self._shared_noise(own[at : at + count], s.proposed.tokens))
+                at += count
+            return result
+        for s in rows:
+            count = len(s.proposed.tokens) + 1
+            result.append(self._rejection(logits_WV[at : at + count], s))
+            at += count
+        return result
+
+    @staticmethod
+    def _shared_noise(own: list[int], proposed: tuple[int, ...]) -> list[int]:
+        outcome = verify.verify_shared_noise(own, proposed)
+        kept = own[: outcome.accepted + 1]
+        return [] if -1 in kept else kept
+
+    def _rejection(self, logits_JV: torch.Tensor, s: Sequence) -> list[int]:
+        if bool(torch.isnan(logits_JV).any()):
+            return []
+        sub, p = s.submission, s.proposed
+        p_JV = sampling.law(logits_JV, sub.temperature, sub.top_k, sub.top_p)
+        law: DraftLaw | None = DenseLaw(p.laws) if p.laws is not None else None
+        if p.source == "random":
+            law = UniformLaw(self.vocab)
+        accept, residual = verify.rejection_uniforms(
+            sub.seed, sub.choice, position=len(s.tokens), round_number=s.round, branch=None, depth=len(p.tokens)
+        )
+        outcome = verify.verify_rejection(
+            p_JV, Proposal(p.tokens, law), accept_uniforms=accept, residual_uniforms=residual
+        )
+        return [*p.tokens[: outcome.accepted], outcome.bonus]
+
+    # -- proposals --------------------------------------------------------------------------------------------------
+
+    def propose(self, rows: Rows[tuple[Sequence, int, int]]) -> float:
+        """Decide the next proposal of each row (sequence, committed length before, accepted); seconds spent waiting."""
+        began = time.monotonic()
+        for s, _, _ in rows:
+            s.proposed = Proposed()
+        if self.port is None or self.settings.lookahead == 0:
+            for s, _, _ in rows:
+                s.round += 1
+            return 0.0
+        self._let_draft_run(rows)
+        opened = [self._open(s, base, accepted) for s, base, accepted in rows]
+        pending = [o for o in opened if o is not None and o.pending]
+        for o in pending:
+            self._settle(o)
+        seconds = time.monotonic() - began
+        for s, _, _ in rows:
+            s.round += 1
+            s.proposed.wait_seconds = seconds
+        self.waited["rounds"] += 1
+        if self.waited["rounds"] % POLICY_ROUNDS == 0:
+            self._tell_settings()
+        return seconds
+
+    def _let_draft_run(self, rows: Rows[tuple[Sequence, int, int]]) -> None:
+        """Loopback: the draft runs now for what stands for the verification. Lockstep: wait for all branches."""
+        port, settings = self.port, self.settings
+        assert port is not None
+        elapse = getattr(port, "elapse", None)
+        if elapse is not None:
+            elapse()
+        if settings.lockstep and settings.branches and not settings.rejection:
+            for s, base, accepted in rows:
+                if s.admitted:
+                    key = s.key(base, accepted, s.tokens[-1])
+                    port.wait(lambda s=s, key=key: port.full(s.row, key), LOCKSTEP_SECONDS)
+
+    def _open(self, s: Sequence, base: int, accepted: int) -> Open | None:
+        """Look one outcome up (line 10) and say what follows; pending rows are settled afterwards."""
+        if not s.admitted or self.port is None:
+            return None
+        key = s.key(base, accepted, s.tokens[-1])
+        o = Open(s, key, limit=min(self.settings.lookahead, s.room - 1))
+        ready = self.port.caught_up(s.row, s.request)
+        if self.settings.rejection:
+            o.wanted, o.pending = o.limit, ready and o.limit > 0
+            if o.pending:
+                self._decide(o, "pending", ())
+            else:
+                self._without_draft(o, ready)
+            return o
+        entry = self._valid(self.port.find(s.row, key))
+        available = min(len(entry.tokens), o.limit) if entry else 0
+        o.covered, o.entry = available > 0, entry
+        may_wait = ready and (o.covered or self.fallback.asks_draft)
+        o.wanted = self._depth(o, available, may_wait)
+        if o.covered and o.wanted <= available:
+            assert entry is not None
+            tokens = entry.tokens[: o.wanted]
+            s.proposed = Proposed(tokens, "hit", len(tokens))
+            self._decide(o, "hit", tokens)
+        elif may_wait and o.wanted > 0:
+            o.pending = True
+            self._decide(o, "hit" if o.covered else "pending", ())
+        else:
+            self._without_draft(o, ready)
+        return o
+
+    def _without_draft(self, o: Open, ready: bool) -> None:
+        """A proposal that the target draws itself, or none."""
+        s = o.sequence
+        fallback = self.fallback
+        tokens: tuple[int, ...] = ()
+        source = "none"
+        if not fallback.asks_draft and o.limit > 0:
+            sub = s.submission
+            missed = Missed(tuple(s.tokens), sub.seed, sub.choice, s.round + 1, o.limit, self.vocab)
+            tokens, source = fallback.propose(missed).tokens, fallback.source
+        s.proposed = Proposed(tokens, source, len(tokens))
+        self._decide(o, source, tokens)
+
+    def _decide(self, o: Open, source: str, tokens: tuple[int, ...]) -> None:
+        key = o.key
+        self._send(
+            Decided(
+                key.request, key.round, key.base, key.accepted, key.bonus, source, o.pending, o.wanted, tokens
+            )
+        )
+
+    def _depth(self, o: Open, available: int, may_wait: bool) -> int:
+        """How many tokens to go for: the waiting rule of DESIGN D3."""
+        most = o.limit if may_wait else available
+        if most <= 0 or self.settings.lockstep or not self.settings.adapt_depth:
+            return max(most, 0)
+        estimates = self.estimates
+        waits = self._waits(available, most)
+        verify_seconds = [estimates.verify_seconds(j + 1) for j in range(most + 1)]
+        expected = waiting.expected_tokens(estimates.acceptance(most))
+        return waiting.choose_depth(waits, verify_seconds, expected, estimates.rate())
+
+    def _waits(self, available: int, most: int) -> list[float]:
+        """Expected seconds until each depth 0 ... most is there."""
+        assert self.port is not None
+        status = self.port.status()
+        step = status.step_seconds or FIRST_STEP_GUESS
+        gone = 0.0
+        if available and status.step_started:
+            gone = min(step, max(0.0, time.monotonic() - status.step_started))
+        return [0.0 if j <= available else (j - available) * step - gone for j in range(most + 1)]
+
+    # -- pending rows -------------------------------------------------------------------------------------------------
+
+    def _settle(self, o: Open) -> None:
+        """Wait for a pending row, then say what was taken (line 12)."""
+        s = o.sequence
+        if self.port is None:
+            return
+        began = time.monotonic()
+        entry = self._await_entry(o, lambda e: bool(e.tokens) or e.kind != FIRST_ENTRY)
+        if self.settings.rejection:
+            o.covered = entry is not None and entry.kind == FIRST_ENTRY
+            if not o.covered and not self.fallback.asks_draft:
+                self._take_own(o)
+                return
+        entry = self._await_entry(o, lambda e: len(e.tokens) >= o.wanted)
+        tokens = entry.tokens[: o.wanted] if entry else ()
+        if len(tokens) < o.wanted:
+            self.late += 1
+        source = "hit" if o.covered else ("neural" if tokens else "none")
+        s.proposed = Proposed(tokens, source, len(tokens), pending=True)
+        if self.settings.rejection and tokens:
+            s.proposed.laws = self.port.laws(s.row, len(tokens))
+        self.waited["depth" if o.covered else "pending"] += time.monotonic() - began
+        self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
+
+    def _take_own(self, o: Open) -> None:
+        s, sub = o.sequence, o.sequence.submission
+        missed = Missed(tuple(s.tokens), sub.seed, sub.choice, s.round + 1, o.limit, self.vocab)
+        tokens = self.fallback.propose(missed).tokens
+        s.proposed = Proposed(tokens, self.fallback.source, len(tokens))
+        self._send(Taken(s.request, o.key.round, self.fallback.source, tokens))
+
+    def _await_entry(self, o: Open, enough: Callable[[Entry], bool]) -> Entry | None:
+        """The deepest valid entry for a pending key, once it is enough or the wait has lasted too long."""
+        port = self.port
+        assert port is not None
+
+        def ready() -> bool:
+            o.entry = self._valid(port.find(o.sequence.row, o.key)) or o.entry
+            return o.entry is not None and enough(o.entry)
+
+        port.wait(ready, self._patience(o.wanted))
+        return o.entry
+
+    def _patience(self, wanted: int) -> float:
+        assert self.port is not None
+        if self.settings.lockstep or hasattr(self.port, "elapse"):
+            return LOCKSTEP_SECONDS
+        step = self.port.status().step_seconds or FIRST_STEP_GUESS
+        return PATIENCE * (wanted + 1) * step + 0.05
+
+    def _valid(self, entry: Entry | None) -> Entry | None:
+        """Drop what no honest draft sends."""
+        if entry is None:
+            return None
+        if any(not 0 <= token < self.vocab for token in entry.tokens):
+            self.garbled += 1
+            if self.garbled == 1:
+                log.warning("an entry of the speculation cache holds an impossible token; it and others like it are dropped.")
+            return None
+        return entry

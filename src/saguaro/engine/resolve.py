@@ -1,0 +1,186 @@
+"""From what the user asked to what this machine will run: one frozen plan, made before any weight is loaded.
+
+Everything that can be refused is refused here, in one sentence: files, pairs of tokenizers, devices, sizes. Must not know:
+channels, loops. Tests: tests/engine/test_resolve.py.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from saguaro.algorithm.fan_out import FAN_OUT
+from saguaro.config import EngineConfig
+from saguaro.device import Device, default_devices, parse_device
+from saguaro.drafting.drafters import DRAFTERS
+from saguaro.errors import ConfigError
+from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.config import ModelConfig
+from saguaro.models.vocabulary import compare
+
+DEFAULT_MAX_MODEL_LEN = 8192
+KV_BYTES = 2 << 30
+"""Default budget for keys and values of one model; fewer when the rows need fewer."""
+DEFAULT_LOOKAHEAD, DEFAULT_BUDGET = 4, 8
+SHORTLIST = 32768
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One model in one process: what is loaded, where, with how much room."""
+
+    source: str
+    dtype: str
+    device: Device
+    max_positions: int
+    num_pages: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run. `lookahead` and `budget` are None while they are still to be measured (`auto`)."""
+
+    config: EngineConfig
+    mode: str
+    target: Placement
+    draft: Placement | None
+    vocab: int
+    max_model_len: int
+    lookahead: int | None
+    budget: int | None
+    fan_out: str | tuple[int, ...]
+    fallback: str
+    cache_dir: str | None = None
+    hub_cache: str | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """The plan as plain values, for people and records."""
+        return {
+            "mode": self.mode,
+            "target": self.target.source,
+            "draft": self.draft.source if self.draft else None,
+            "target_device": self.target.device.text,
+            "draft_device": self.draft.device.text if self.draft else None,
+            "dtype": self.target.dtype,
+            "draft_dtype": self.draft.dtype if self.draft else None,
+            "lookahead": self.lookahead,
+            "budget": self.budget,
+            "fan_out": self.fan_out if isinstance(self.fan_out, str) else list(self.fan_out),
+            "fallback": self.fallback,
+            "verification": self.config.verification,
+            "pacing": self.config.pacing,
+            "max_batch": self.config.max_batch,
+            "max_model_len": self.max_model_len,
+        }
+
+
+def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: str | None = None) -> Plan:
+    """Check a configuration against files and machine.
+
+    Raises:
+        ConfigError: when something cannot work, naming it.
+        WeightsError: when a source is no model that can be read.
+    """
+    mode = config.mode
+    if mode == "auto":
+        mode = "ssd" if config.draft is not None else "ar"
+    DRAFTERS.check(config.drafter)
+    if isinstance(config.fan_out, str):
+        FAN_OUT.check(config.fan_out)
+        if config.fan_out == "listed":
+            raise ConfigError("fan_out 'listed' needs its list; give fan_out=[F_0, ..., F_K] instead of the name.")
+    default_target, default_draft = default_devices(mode)
+    target_device = parse_device(default_target if config.target_device == "auto" else config.target_device)
+    hub = Path(hub_cache) if hub_cache else None
+    target = open_checkpoint(config.target, hub_cache=hub)
+    max_model_len = _max_model_len(config, target.config)
+    dtype = _dtype(config.dtype, config.target)
+    target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len, 0)
+    draft_place = None
+    if mode != "ar":
+        assert config.draft is not None
+        draft_device = target_device
+        if mode == "ssd":
+            draft_device = parse_device(default_draft if config.draft_device == "auto" else config.draft_device)
+        draft = open_checkpoint(config.draft, hub_cache=hub)
+        difference = compare(target.signature(), draft.signature())
+        if difference is not None:
+            raise ConfigError(f"target and draft have different tokenizers: {difference}")
+        draft_dtype = dtype if config.draft_dtype == "auto" else config.draft_dtype
+        length = min(max_model_len, draft.config.max_position)
+        extra = (config.budget if isinstance(config.budget, int) else 16) * 16
+        draft_place = _place(config, config.draft, draft.config, draft_dtype, draft_device, length, extra)
+    return Plan(
+        config=config,
+        mode=mode,
+        target=target_place,
+        draft=draft_place,
+        vocab=target.config.vocab,
+        max_model_len=max_model_len,
+        lookahead=0 if mode == "ar" else _number(config.lookahead, config.fan_out),
+        budget=_budget(config, mode),
+        fan_out=config.fan_out if mode == "ssd" else "none",
+        fallback="neural" if config.fallback == "auto" or mode == "sd" else config.fallback,
+        cache_dir=cache_dir,
+        hub_cache=hub_cache,
+    )
+
+
+def _number(lookahead: int | str, fan_out: str | tuple[int, ...]) -> int | None:
+    if isinstance(fan_out, tuple):
+        return len(fan_out) - 1
+    return lookahead if isinstance(lookahead, int) else None
+
+
+def _budget(config: EngineConfig, mode: str) -> int | None:
+    if mode != "ssd":
+        return 0
+    if isinstance(config.fan_out, tuple):
+        return sum(config.fan_out)
+    return config.budget if isinstance(config.budget, int) else None
+
+
+def _max_model_len(config: EngineConfig, model: ModelConfig) -> int:
+    if config.max_model_len is None:
+        return min(model.max_position, DEFAULT_MAX_MODEL_LEN)
+    if config.max_model_len > model.max_position:
+        raise ConfigError(
+            f"max_model_len {config.max_model_len} is above what the target was made for ({model.max_position} tokens)."
+        )
+    return config.max_model_len
+
+
+def _dtype(dtype: str, source: str) -> str:
+    """`auto`: int8 for real models (the fastest here), float32 for toys, where exactness is looked at."""
+    if dtype != "auto":
+        return dtype
+    return "float32" if source.startswith("toy:") else "int8"
+
+
+def _place(
+    config: EngineConfig, source: str, model: ModelConfig, dtype: str, device: Device, length: int, extra: int
+) -> Placement:
+    """Pages for all rows at full length, or as many as the byte budget allows, and never fewer than one full row."""
+    size = config.page_size
+    pages_a_row = -(-(length + extra) // size) + 1
+    slot_bytes = model.kv_bytes_per_token(4 if dtype == "float32" else 2)
+    affordable = KV_BYTES // max(1, slot_bytes * size)
+    pages = max(pages_a_row, min(pages_a_row * config.max_batch, affordable))
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if pages_a_row * size * slot_bytes > free:
+        raise ConfigError(
+            f"one row of {length} tokens needs {pages_a_row * size * slot_bytes >> 20} MiB of keys and values, "
+            f"{free >> 20} MiB are free; lower max_model_len."
+        )
+    return Placement(source, dtype, device, length, pages)
+
+
+def with_measured(plan: Plan, lookahead: int, budget: int) -> Plan:
+    """The plan with what was `auto` filled in."""
+    return replace(
+        plan,
+        lookahead=lookahead if plan.lookahead is None else plan.lookahead,
+        budget=budget if plan.budget is None else plan.budget,
+    )

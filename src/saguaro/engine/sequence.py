@@ -1,0 +1,117 @@
+"""One request on the target's side: its tokens, its pages, the proposal that its next round verifies.
+
+`commit` is the only way tokens are added; a sampled token is committed, or it never existed. Must not know: models,
+channels, the draft. Tests: tests/engine/test_sequence.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from saguaro.execution.sampler import Draw
+from saguaro.paging import PageTable
+from saguaro.transport.base import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A request as the workers see it: token ids and numbers only. `stop_ids` end the generation."""
+
+    request: int
+    prompt: tuple[int, ...]
+    seed: int
+    choice: int
+    temperature: float
+    top_k: int
+    top_p: float
+    max_tokens: int
+    stop_ids: frozenset[int]
+
+
+@dataclass(slots=True)
+class Proposed:
+    """The proposal of the next round: tokens, where they came from, and how deep the entry was that gave them."""
+
+    tokens: tuple[int, ...] = ()
+    source: str = "none"
+    depth: int = 0
+    laws: torch.Tensor | None = None
+    wait_seconds: float = 0.0
+    pending: bool = False
+
+
+@dataclass(slots=True)
+class RoundReport:
+    """What one round of one row did; the parent adds these up (DESIGN section 5)."""
+
+    tokens: list[int]
+    proposed: int
+    accepted: int
+    source: str
+    depth: int
+    wait_seconds: float
+    verify_seconds: float
+    time: float
+    finish: str | None = None
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A running row. `kv` counts the leading positions whose keys and values the target holds."""
+
+    submission: Submission
+    row: int
+    table: PageTable
+    max_model_len: int
+    tokens: list[int] = field(default_factory=list)
+    kv: int = 0
+    round: int = 0
+    proposed: Proposed = field(default_factory=Proposed)
+    admitted: bool = False
+    finish: str | None = None
+
+    @property
+    def request(self) -> int:
+        """The request's number."""
+        return self.submission.request
+
+    @property
+    def prompt_length(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.submission.prompt)
+
+    @property
+    def prefilled(self) -> bool:
+        """Whether the first token has been drawn."""
+        return len(self.tokens) > self.prompt_length
+
+    @property
+    def room(self) -> int:
+        """Tokens that may still be generated."""
+        generated = len(self.tokens) - self.prompt_length
+        return min(self.submission.max_tokens - generated, self.max_model_len - len(self.tokens))
+
+    def draw(self, position: int) -> Draw:
+        """How the token at an absolute position is drawn."""
+        s = self.submission
+        return Draw(s.temperature, s.top_k, s.top_p, s.seed, s.choice, position)
+
+    def commit(self, tokens: list[int]) -> list[int]:
+        """Append tokens up to the first that ends the request; return those kept and set `finish` if it ended."""
+        kept: list[int] = []
+        for token in tokens:
+            kept.append(token)
+            self.tokens.append(token)
+            if token in self.submission.stop_ids:
+                self.finish = "stop"
+            elif self.room <= 0:
+                self.finish = "length"
+            if self.finish is not None:
+                break
+        return kept
+
+    def key(self, base: int, accepted: int, bonus: int) -> Key:
+        """The tag under which the answer to this round's outcome is looked up."""
+        return Key(self.request, self.round, base, accepted, bonus)

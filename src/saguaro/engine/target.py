@@ -1,0 +1,215 @@
+"""The verifier's round (Algorithm 1, lines 5-13): verify, commit, look up, go on.
+
+    logits of [last token, proposal]  →  the target's own token at each position  →  outcome (k, t*)  →  commit
+    →  look (k, t*) up in the speculation cache  →  hit: take it, or wait for more when that pays; miss: the fallback
+    →  tell the draft what was decided  →  next round
+
+AR is this loop without a port (lookahead 0), SD is it with a local port and no branches (DESIGN D4). Nothing here decides
+a token from what the draft says: under shared noise the tokens are those of the target alone. The target never imports
+the draft. Tests: tests/engine/test_target.py, tests/lossless/.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence as Rows
+from dataclasses import dataclass
+from typing import Any
+
+from saguaro.engine.adapt import measure_rows
+from saguaro.engine.metrics import Estimates
+from saguaro.engine.proposing import Proposer, Settings
+from saguaro.engine.scheduler import Scheduler
+from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.errors import RequestRefused
+from saguaro.execution.batch import Span
+from saguaro.execution.runner import Runner
+from saguaro.paging import PagePool
+from saguaro.transport.base import TargetPort
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that ended without a result, and why."""
+
+    request: int
+    error: str
+    message: str
+
+
+Event = tuple[int, RoundReport] | Failure
+
+
+class TargetWorker:
+    """The target's side of all rows. `emit` receives events as soon as they exist."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        pool: PagePool,
+        *,
+        vocab: int,
+        max_batch: int,
+        max_model_len: int,
+        prefill_chunk: int,
+        settings: Settings,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.runner = runner
+        self.vocab = vocab
+        self.prefill_chunk = prefill_chunk
+        self.emit = emit
+        self.scheduler = Scheduler(pool, max_batch=max_batch, max_model_len=max_model_len)
+        self.estimates = Estimates(max_lookahead=16)
+        self.proposer = Proposer(self.estimates, vocab, settings)
+
+    # -- commands -------------------------------------------------------------------------------------------------
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a request; one that can never run is answered with a `Failure`."""
+        try:
+            if any(not 0 <= token < self.vocab for token in submission.prompt):
+                raise RequestRefused(f"the prompt holds a token id outside 0 ... {self.vocab - 1}.")
+            self.scheduler.submit(submission)
+        except RequestRefused as error:
+            self.emit(Failure(submission.request, "RequestRefused", str(error)))
+
+    def abort(self, request: int) -> None:
+        """End a request now; an ended or unknown one is ignored."""
+        if self.scheduler.cancel(request):
+            return
+        sequence = self.scheduler.find(request)
+        if sequence is not None:
+            self._leave(sequence)
+
+    def attach(self, port: TargetPort | None) -> None:
+        """A new draft (its cache knows nothing yet), or none."""
+        self.proposer.attach(port)
+        for sequence in self.scheduler.running:
+            sequence.proposed = Proposed()
+            sequence.admitted = False
+            if sequence.prefilled:
+                self.proposer.admit(sequence)
+
+    # -- one step -------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Prefill a piece of a prompt, or run one round of all rows; False when there is nothing to do."""
+        for sequence in self.scheduler.admit():
+            self.proposer.admit(sequence)
+        running = self.scheduler.running
+        if not running:
+            return False
+        waiting = next((s for s in running if not s.prefilled), None)
+        if waiting is not None:
+            self._prefill(waiting)
+        else:
+            self._round(list(running))
+        return True
+
+    def _prefill(self, sequence: Sequence) -> None:
+        """Round 0: its outcome is (0, t_0). The first token never waits for the draft."""
+        began = time.monotonic()
+        start = sequence.kv
+        tokens = sequence.submission.prompt[start : start + self.prefill_chunk]
+        done = start + len(tokens) == sequence.prompt_length
+        slots = sequence.table.slots(start, start + len(tokens))
+        logits_WV = self.runner.run([Span(tokens, start, sequence.table.pages, slots, wanted=int(done))])
+        sequence.kv += len(tokens)
+        if not done:
+            return
+        assert logits_WV is not None
+        sequence.proposed = Proposed(source="prefill")
+        [own] = self.proposer.outcomes(logits_WV, [sequence])
+        self._finish_round(sequence, base=sequence.prompt_length, accepted=0, tokens=own, seconds=time.monotonic() - began)
+        if sequence.finish is None:
+            self.proposer.propose([(sequence, sequence.prompt_length, 0)])
+
+    def _round(self, rows: list[Sequence]) -> None:
+        began = time.monotonic()
+        spans = []
+        for s in rows:
+            start = len(s.tokens) - 1
+            tokens = [s.tokens[-1], *s.proposed.tokens]
+            slots = s.table.slots(start, start + len(tokens))
+            spans.append(Span(tokens, start, s.table.pages, slots, wanted=len(tokens)))
+        logits_WV = self.runner.run(spans)  # line 8: verify
+        assert logits_WV is not None
+        outcomes = self.proposer.outcomes(logits_WV, rows)
+        seconds = time.monotonic() - began
+        total = sum(len(span.tokens) for span in spans)
+        if len(rows) == 1:
+            self.estimates.verify_took(total, seconds)
+        going_on: list[tuple[Sequence, int, int]] = []
+        for s, tokens in zip(rows, outcomes, strict=True):
+            base, accepted = len(s.tokens), len(tokens) - 1
+            if not tokens:
+                self._fail(s, "the model returned a value that is not a number for this request.")
+                continue
+            self.estimates.verified(len(s.proposed.tokens), accepted)
+            self._finish_round(s, base=base, accepted=accepted, tokens=tokens, seconds=seconds)
+            if s.finish is None:
+                going_on.append((s, base, accepted))
+        waited = self.proposer.propose(going_on)  # lines 9-13
+        committed = sum(len(tokens) for tokens in outcomes)
+        self.estimates.round_took(committed, seconds + waited)
+
+    def _finish_round(self, s: Sequence, *, base: int, accepted: int, tokens: Rows[int], seconds: float) -> None:
+        if not tokens:
+            self._fail(s, "the model returned a value that is not a number for this request.")
+            return
+        kept = s.commit(list(tokens))
+        s.kv = len(s.tokens) - 1
+        p = s.proposed
+        report = RoundReport(
+            tokens=kept,
+            proposed=len(p.tokens),
+            accepted=accepted,
+            source=p.source,
+            depth=p.depth,
+            wait_seconds=p.wait_seconds,
+            verify_seconds=seconds,
+            time=time.monotonic(),
+            finish=s.finish,
+        )
+        if s.finish is not None:
+            self._leave(s)
+        self.emit((s.request, report))
+
+    def _fail(self, sequence: Sequence, message: str) -> None:
+        self._leave(sequence)
+        sequence.finish = "abort"
+        self.emit(Failure(sequence.request, "SaguaroError", message))
+
+    def _leave(self, sequence: Sequence) -> None:
+        self.scheduler.leave(sequence)
+        self.proposer.release(sequence)
+
+    # -- measuring ------------------------------------------------------------------------------------------------
+
+    def measure(self, rows: Rows[int], *, context: int, repeats: int) -> dict[int, float]:
+        """Median seconds of a verification of each count of rows at a context length; seeds the estimates."""
+        times = measure_rows(self.runner, self.scheduler.pool, rows, context=context, repeats=repeats)
+        for count, seconds in times.items():
+            self.estimates.verify_took(count, seconds)
+        return times
+
+    def configure(self, settings: Settings) -> None:
+        """New settings from the next round on."""
+        self.proposer.configure(settings)
+
+    def statistics(self) -> dict[str, Any]:
+        """Running estimates and counters, as plain values."""
+        proposer, estimates = self.proposer, self.estimates
+        status = proposer.port.status() if proposer.port is not None else None
+        return {
+            "verify_seconds": dict(estimates.known_verify_seconds()),
+            "draft_step_seconds": status.step_seconds if status else None,
+            "acceptance": estimates.acceptance(max(1, proposer.settings.lookahead)),
+            "waited": dict(proposer.waited),
+            "garbled_entries": proposer.garbled,
+            "late_proposals": proposer.late,
+            "fan_out": list(proposer.counts),
+            "pages_free": self.scheduler.pool.available,
+            "running": len(self.scheduler.running),
+        }

@@ -1,0 +1,152 @@
+"""The main of a worker process: `python -m saguaro.engine.worker`, started by `launch.py` and by nothing else.
+
+A worker pins itself to its cores before it imports torch, loads its model, says hello, and then loops until its parent
+closes the pipe: the end of the parent, however it comes, is the end of the worker. Control messages are pairs
+(name, value) over an inherited socket pair that has no name on the machine. Tests: tests/processes/.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from saguaro.errors import SaguaroError
+
+if TYPE_CHECKING:
+    from saguaro.engine.resolve import Plan
+    from saguaro.transport.mailbox import MailboxShape
+
+IDLE_SECONDS = 0.002
+
+
+def main() -> None:
+    """Run the role that the parent sends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent, which closes us in order
+    connection = Connection(int(sys.argv[1]))
+    _end_with_parent(connection)
+    role, cores = sys.argv[2], [int(core) for core in sys.argv[3].split(",")]
+    os.sched_setaffinity(0, cores)
+    os.environ["OMP_NUM_THREADS"] = str(len(cores))
+    try:
+        name, value = connection.recv()
+        assert name == "plan"
+        import torch
+
+        torch.set_num_threads(len(cores))
+        logging.basicConfig(level=logging.WARNING, format=f"saguaro {role}: %(message)s")
+        with torch.inference_mode():
+            {"target": run_target, "draft": run_draft}[role](connection, *value)
+    except (EOFError, BrokenPipeError):
+        os._exit(0)
+    except SaguaroError as error:
+        _last_words(connection, type(error).__name__, str(error))
+    except Exception as error:
+        logging.getLogger(__name__).exception("worker failed")
+        _last_words(connection, "WorkerDied", f"the {role} worker failed: {type(error).__name__}: {error}.")
+
+
+def _last_words(connection: Connection, kind: str, message: str) -> None:
+    try:
+        connection.send(("failed", (kind, message)))
+    except OSError:
+        pass
+    os._exit(1)
+
+
+def _end_with_parent(connection: Connection) -> None:
+    """A thread that waits for the parent's end of the pipe to close, also while a model loads."""
+
+    def watch() -> None:
+        poller = select.poll()
+        poller.register(connection.fileno(), select.POLLHUP | select.POLLRDHUP)
+        while not poller.poll(1000):
+            pass
+        time.sleep(0.5)  # a worker that is about to read the end of file itself leaves in order
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="parent-watch").start()
+
+
+def run_target(connection: Connection, plan: Plan) -> None:
+    """The target's loop: commands between rounds, rounds while there is work."""
+    from saguaro.engine.build import build_draft, build_target
+    from saguaro.transport.loopback import Loopback
+
+    worker = build_target(plan, lambda event: connection.send(("event", event)))
+    measures: tuple[Any, ...] = (worker.measure,)
+    if plan.mode == "sd":
+        port = Loopback()
+        local = build_draft(plan, port)
+        port.step = local.step
+        worker.attach(port)
+        measures = (worker.measure, local.measure)
+    connection.send(("hello", {"pid": os.getpid()}))
+    while True:
+        busy = worker.step()
+        while connection.poll(0 if busy else 0.05):
+            name, value = connection.recv()
+            _target_command(worker, measures, connection, name, value)
+            busy = True
+
+
+def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connection, name: str, value: Any) -> None:
+    from saguaro.transport.mailbox import MailboxTarget
+
+    if name == "submit":
+        worker.submit(value)
+    elif name == "abort":
+        worker.abort(value)
+    elif name == "configure":
+        worker.configure(value)
+    elif name == "draft":
+        worker.attach(_open_mailbox(MailboxTarget, *value))
+        connection.send(("attached", value[1].generation))
+    elif name == "no_draft":
+        worker.attach(None)
+    elif name == "measure":
+        connection.send(("measured", [measure(**value) for measure in measures]))
+    elif name == "statistics":
+        connection.send(("statistics", worker.statistics()))
+
+
+def _open_mailbox(kind: type, path: str, shape: MailboxShape) -> Any:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return kind(descriptor, shape)
+    finally:
+        os.close(descriptor)
+
+
+def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: MailboxShape) -> None:
+    """The draft's loop: a step while there is work, else sleep until news comes."""
+    from saguaro.engine.build import build_draft
+    from saguaro.transport.mailbox import MailboxDraft
+
+    port = MailboxDraft(descriptor, shape)
+    os.close(descriptor)
+    worker = build_draft(plan, port)
+    port.beat(0.0, 0.0)
+    connection.send(("hello", {"pid": os.getpid()}))
+    checked = time.monotonic()
+    while True:
+        stepped = worker.step()
+        if not stepped:
+            port.beat(0.0, worker.usual_step_seconds())
+            port.wait_news(IDLE_SECONDS)
+        if not stepped or time.monotonic() - checked > 0.1:
+            checked = time.monotonic()
+            while connection.poll(0):
+                name, value = connection.recv()
+                if name == "measure":
+                    connection.send(("measured", worker.measure(**value)))
+
+
+if __name__ == "__main__":
+    main()

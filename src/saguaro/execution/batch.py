@@ -1,0 +1,91 @@
+"""Spans of tokens packed into one call of the model.
+
+A span is a run of consecutive tokens of one row: a piece of a prompt (prefill), the tokens of a verification (extend), or
+one token of a branch (tree, DESIGN D7), whose keys live in loose slots and which sees the first `shared` positions of its
+row and then its own slots. Letters: T packed tokens, R rows with a page table, P pages, S own slots.
+Must not know: models, logits, policies. Tests: tests/execution/test_batch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from saguaro.attention.base import AttentionPlan
+
+
+@dataclass(slots=True)
+class Span:
+    """Consecutive tokens of one row.
+
+    Args:
+        tokens: their ids.
+        start: position of the first.
+        pages: the row's page table, covering all shared positions.
+        slots: where each token's key and value go.
+        wanted: logits are needed for the last `wanted` tokens.
+        shared: tree mode: positions seen through the page table; None in extend mode, where each token sees all
+            positions up to its own.
+        own: tree mode: slots of the branch's earlier tokens, in order.
+    """
+
+    tokens: Sequence[int]
+    start: int
+    pages: Sequence[int]
+    slots: Sequence[int]
+    wanted: int = 1
+    shared: int | None = None
+    own: Sequence[int] = field(default_factory=tuple)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Packed spans: what the model needs, and which of its rows are wanted, in span order."""
+
+    tokens_T: torch.Tensor
+    plan: AttentionPlan
+    wanted_W: torch.Tensor
+
+
+def pack(spans: Sequence[Span], page_size: int) -> Batch:
+    """Pack spans into one call. All tensors are int32 on the CPU but `tokens_T` and `wanted_W`, which are int64."""
+    lengths = [len(span.tokens) for span in spans]
+    total = sum(lengths)
+    tokens = np.empty(total, dtype=np.int64)
+    positions, slots, rows, shared, counts = (np.zeros(total, dtype=np.int32) for _ in range(5))
+    tables = np.zeros((len(spans), max(1, max(len(span.pages) for span in spans))), dtype=np.int32)
+    deepest = max((len(span.own) + 1 for span in spans if span.shared is not None), default=0)
+    own = np.zeros((total, max(1, deepest)), dtype=np.int32)
+    wanted: list[int] = []
+    at = 0
+    for row, (span, length) in enumerate(zip(spans, lengths, strict=True)):
+        part = slice(at, at + length)
+        tokens[part] = span.tokens
+        positions[part] = np.arange(span.start, span.start + length)
+        slots[part] = span.slots
+        rows[part] = row
+        tables[row, : len(span.pages)] = span.pages
+        if span.shared is None:
+            shared[part] = np.arange(span.start + 1, span.start + length + 1)
+        else:
+            assert length == 1, "a tree span holds one token"
+            shared[at] = span.shared
+            counts[at] = len(span.own) + 1
+            own[at, : len(span.own)] = span.own
+            own[at, len(span.own)] = span.slots[0]
+        wanted.extend(range(at + length - span.wanted, at + length))
+        at += length
+    plan = AttentionPlan(
+        positions_T=torch.from_numpy(positions),
+        slots_T=torch.from_numpy(slots),
+        row_T=torch.from_numpy(rows),
+        tables_RP=torch.from_numpy(tables),
+        shared_T=torch.from_numpy(shared),
+        own_TS=torch.from_numpy(own),
+        own_count_T=torch.from_numpy(counts),
+        page_size=page_size,
+    )
+    return Batch(torch.from_numpy(tokens), plan, torch.tensor(wanted, dtype=torch.int64))

@@ -1,0 +1,53 @@
+"""What every model offers to those who run it, and what it needs of a key-value pool.
+
+Letters: T packed tokens, R rows, H hidden size, V logit rows. Must not know: files, operations, rounds.
+Tests: tests/conformance/test_models.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+
+from saguaro.attention.base import AttentionPlan
+from saguaro.models.config import ModelConfig
+
+
+class LayerPool(Protocol):
+    """Keys and values: `k[layer]` and `v[layer]` are (slots, kv heads, head_dim), written in place."""
+
+    k: Sequence[torch.Tensor]
+    v: Sequence[torch.Tensor]
+
+
+class CausalLM(Protocol):
+    """Tokens in, hidden states and logits out.
+
+    Attributes:
+        config: sizes; `config.num_layers`, `num_kv_heads` and `head_dim` say what pool is needed.
+        pool_dtype: element type of that pool.
+        max_positions: positions that the model can be asked for are 0 ... max_positions - 1.
+        head_ids_S: token id of each column of the logits where the head is a shortlist; None where column = id.
+    """
+
+    config: ModelConfig
+    pool_dtype: torch.dtype
+    max_positions: int
+    head_ids_S: torch.Tensor | None
+
+    def forward(
+        self,
+        tokens_T: torch.Tensor,
+        plan: AttentionPlan,
+        pool: LayerPool,
+        *,
+        interrupt: Callable[[], bool] | None = None,
+    ) -> torch.Tensor | None:
+        """Hidden states (T, H) float32 before the final norm; None when `interrupt` said True between two layers."""
+        ...
+
+    def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
+        """Logits (R, V) float32 of some rows of what `forward` returned."""
+        ...

@@ -1,0 +1,299 @@
+"""Where a model comes from: a directory, a GGUF file, a hub id or `toy:...`, behind one face.
+
+Opening is cheap: configuration and names are read and checked, no tensor and no torch, so that a wrong path or an
+unknown architecture is one sentence in a fraction of a second. Must not know: packing, devices.
+Tests: tests/models/test_checkpoint.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saguaro.errors import ConfigError, WeightsError
+from saguaro.models import hub
+from saguaro.models.config import ModelConfig
+from saguaro.models.tokenizer import TextCodec, Tokenizer
+from saguaro.models.vocabulary import Signature, directory_signature, directory_vocabulary, gguf_signature
+from saguaro.models.weights.gguf import GgufWeights, gguf_config
+from saguaro.models.weights.gguf_header import MAGIC, GgufFile
+from saguaro.models.weights.names import is_harmless, parameters
+from saguaro.models.weights.safetensors import SafetensorsWeights
+from saguaro.models.weights.source import WeightSource, check_names
+
+if TYPE_CHECKING:
+    import torch
+
+TOY = "toy:"
+SAMPLES, SAMPLE_BYTES = 64, 4096
+
+
+class Checkpoint(ABC):
+    """A model's files: configuration, tensors, tokenizer.
+
+    Attributes:
+        source: what the user wrote.
+        config: sizes; `stop_ids` is the union of all that the files say.
+        fingerprint: changes when the files do; a key for caches.
+    """
+
+    source: str
+
+    @property
+    @abstractmethod
+    def config(self) -> ModelConfig: ...
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str: ...
+
+    @abstractmethod
+    def weights(self) -> WeightSource:
+        """The tensors, after the strict check of their names and shapes (no data is read).
+
+        Raises:
+            WeightsError: naming what is missing, unknown or of another shape.
+        """
+
+    @abstractmethod
+    def tokenizer(self) -> TextCodec:
+        """The tokenizer, built on first use.
+
+        Raises:
+            ConfigError, WeightsError: there is none, or none that is known here.
+        """
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """What the ids mean, for `vocabulary.compare`; cheap."""
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every parameter by canonical name, read one after another."""
+        weights = self.weights()
+        for name in parameters(self.config):
+            yield name, weights.get(name)
+
+
+class DirectoryCheckpoint(Checkpoint):
+    """A directory with config.json, safetensors files and tokenizer.json."""
+
+    def __init__(self, directory: Path, *, source: str) -> None:
+        self.source = source
+        self._directory = directory
+        config, generation = (_read_json(directory / name) for name in ("config.json", "generation_config.json"))
+        if config is None:
+            raise WeightsError(f"{directory} holds no config.json and no GGUF file; it is not a model.")
+        self._config = ModelConfig.from_json(config, generation=generation)
+
+    @cached_property
+    def config(self) -> ModelConfig:  # type: ignore[override]
+        """As config.json says, with the tokenizer's stop ids added."""
+        if not (self._directory / "tokenizer.json").exists():
+            return self._config
+        return replace(self._config, stop_ids=self._config.stop_ids | directory_vocabulary(self._directory).stop_ids)
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """Of config.json and of samples of every weight file."""
+        files = SafetensorsWeights(self._directory).files
+        return _fingerprint([self._directory / "config.json", *files])
+
+    def weights(self) -> WeightSource:
+        """From safetensors."""
+        weights = SafetensorsWeights(self._directory)
+        _check(weights, self._config, where=str(self._directory))
+        return weights
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_directory(self._directory)
+
+    def tokenizer(self) -> Tokenizer:
+        """From tokenizer.json."""
+        return self._tokenizer
+
+    def signature(self) -> Signature:
+        """Of tokenizer.json."""
+        return directory_signature(self._directory)
+
+
+class GgufCheckpoint(Checkpoint):
+    """A GGUF file, or the first of its splits."""
+
+    def __init__(self, path: Path, *, source: str) -> None:
+        self.source = source
+        self._path = path
+        self._file = GgufFile(path)
+        self._config = gguf_config(self._file)
+
+    @property
+    def config(self) -> ModelConfig:
+        """From the metadata."""
+        return self._config
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """Of samples of the file."""
+        return _fingerprint(self._file.paths)
+
+    def weights(self) -> WeightSource:
+        """Dequantised as they are read."""
+        weights = GgufWeights(self._file, self._config)
+        _check(weights, self._config, where=str(self._path))
+        return weights
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_gguf(self._file.metadata)
+
+    def tokenizer(self) -> Tokenizer:
+        """From the vocabulary and merges of the metadata."""
+        return self._tokenizer
+
+    def signature(self) -> Signature:
+        """Of the metadata's token strings."""
+        return gguf_signature(self._file.metadata)
+
+
+class TruncatedCheckpoint(Checkpoint):
+    """The first layers of another checkpoint: a draft that is related to its target."""
+
+    def __init__(self, inner: Checkpoint, num_layers: int, *, source: str) -> None:
+        if not 1 <= num_layers <= inner.config.num_layers:
+            raise ConfigError(
+                f"{source!r} keeps {num_layers} layers; {inner.source} has 1 ... {inner.config.num_layers}."
+            )
+        self.source = source
+        self.inner = inner
+        self._num_layers = num_layers
+
+    @property
+    def config(self) -> ModelConfig:
+        """The inner one with fewer layers."""
+        return replace(self.inner.config, num_layers=self._num_layers)
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner one and the number of layers."""
+        return f"{self.inner.fingerprint}-{self._num_layers}"
+
+    def weights(self) -> WeightSource:
+        """The inner ones; the tensors of the layers left out are not read."""
+        return self.inner.weights()
+
+    def tokenizer(self) -> TextCodec:
+        """The inner one."""
+        return self.inner.tokenizer()
+
+    def signature(self) -> Signature:
+        """The inner one."""
+        return self.inner.signature()
+
+
+def open_checkpoint(source: str, *, hub_cache: Path | None = None, download: bool = True) -> Checkpoint:
+    """Open a model.
+
+    Args:
+        source: a directory, a .gguf file, a hub id (`organisation/name[@revision]`) or `toy:...`.
+        hub_cache: the hub's cache folder; None is the standard place.
+        download: fetch a hub id that is not in the cache.
+
+    Raises:
+        ConfigError: nothing of that name, an unknown architecture or feature.
+        WeightsError: files that are damaged, incomplete or no model.
+    """
+    if source.startswith(TOY):
+        from saguaro.models.toy import open_toy
+
+        return open_toy(source, open_inner=lambda path: open_checkpoint(path, hub_cache=hub_cache, download=download))
+    path = Path(source).expanduser()
+    if path.is_file():
+        return _open_file(path, source)
+    if path.is_dir():
+        return _open_directory(path, source)
+    if not hub.is_hub_id(source):
+        raise ConfigError(
+            f"there is no model {source!r}: no such directory or file, and neither a hub id (organisation/name) "
+            "nor a toy model (toy:llama)."
+        )
+    found = hub.find_cached(source, cache=hub_cache)
+    if found is None and not download:
+        raise ConfigError(f"there is no directory {source!r}, and no model of that name in the hub's cache.")
+    return _open_directory(found or hub.fetch(source, cache=hub_cache), source)
+
+
+def probe(source: str, *, hub_cache: Path | None = None) -> ModelConfig | None:
+    """Check a model's name and kind without torch and without the network.
+
+    Returns:
+        Its configuration, or None for a hub id that would have to be downloaded first.
+
+    Raises:
+        ConfigError, WeightsError: as `open_checkpoint`.
+    """
+    unseen = not source.startswith(TOY) and not Path(source).expanduser().exists() and hub.is_hub_id(source)
+    if unseen and hub.find_cached(source, cache=hub_cache) is None:
+        return None
+    return open_checkpoint(source, hub_cache=hub_cache, download=False).config
+
+
+def _open_file(path: Path, source: str) -> Checkpoint:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic == MAGIC:
+        return GgufCheckpoint(path, source=source)
+    if path.suffix == ".safetensors":
+        raise ConfigError(f"{source!r} is a single safetensors file; give the directory that holds its config.json.")
+    raise WeightsError(f"{source!r} is not a model: a GGUF file begins with 'GGUF', this one does not.")
+
+
+def _open_directory(path: Path, source: str) -> Checkpoint:
+    if not (path / "config.json").exists():
+        files = sorted(path.glob("*.gguf"))
+        firsts = [file for file in files if "-of-" not in file.name or "-00001-of-" in file.name]
+        if len(firsts) == 1:
+            return GgufCheckpoint(firsts[0], source=source)
+        if firsts:
+            names = ", ".join(file.name for file in firsts[:4])
+            raise ConfigError(f"{source!r} holds several GGUF files; name one of them: {names}.")
+    return DirectoryCheckpoint(path, source=source)
+
+
+def _check(weights: WeightSource, config: ModelConfig, *, where: str) -> None:
+    check_names(
+        parameters(config),
+        weights.shapes(),
+        where=where,
+        may_ignore=lambda name: is_harmless(name, tied=config.tied),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise WeightsError(f"{path} is damaged: {error}.") from error
+    if not isinstance(value, dict):
+        raise WeightsError(f"{path} does not hold a JSON object.")
+    return value
+
+
+def _fingerprint(paths: list[Path]) -> str:
+    """Hash of names, sizes, times and of some pages spread over every file; reads a quarter of a megabyte a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        state = path.stat()
+        digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns};".encode())
+        with path.open("rb") as file:
+            for index in range(SAMPLES):
+                file.seek(max(0, state.st_size - SAMPLE_BYTES) * index // (SAMPLES - 1))
+                digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""Which tensors a decoder has, by canonical (safetensors) name, and how GGUF files call them.
+
+Shapes are rows first: a linear is (outputs, inputs). Must not know: files. Tests: tests/models/test_names.py.
+"""
+
+from __future__ import annotations
+
+from saguaro.models.config import ModelConfig
+
+EMBEDDING = "model.embed_tokens.weight"
+FINAL_NORM = "model.norm.weight"
+HEAD = "lm_head.weight"
+
+# canonical part inside a layer -> part of the GGUF name
+LAYER_PARTS = {
+    "input_layernorm.weight": "attn_norm.weight",
+    "self_attn.q_proj.weight": "attn_q.weight",
+    "self_attn.k_proj.weight": "attn_k.weight",
+    "self_attn.v_proj.weight": "attn_v.weight",
+    "self_attn.q_proj.bias": "attn_q.bias",
+    "self_attn.k_proj.bias": "attn_k.bias",
+    "self_attn.v_proj.bias": "attn_v.bias",
+    "self_attn.q_norm.weight": "attn_q_norm.weight",
+    "self_attn.k_norm.weight": "attn_k_norm.weight",
+    "self_attn.o_proj.weight": "attn_output.weight",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+    "mlp.gate_proj.weight": "ffn_gate.weight",
+    "mlp.up_proj.weight": "ffn_up.weight",
+    "mlp.down_proj.weight": "ffn_down.weight",
+}
+WHOLE_PARTS = {EMBEDDING: "token_embd.weight", FINAL_NORM: "output_norm.weight", HEAD: "output.weight"}
+GGUF_ROPE = "rope_freqs.weight"
+
+
+def layer_name(layer: int, part: str) -> str:
+    """Canonical name of `part` in layer `layer`."""
+    return f"model.layers.{layer}.{part}"
+
+
+def parameters(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every parameter of the model, head left out when it is tied."""
+    hidden, query, value = config.hidden, config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (hidden,),
+        "self_attn.q_proj.weight": (query, hidden),
+        "self_attn.k_proj.weight": (value, hidden),
+        "self_attn.v_proj.weight": (value, hidden),
+        "self_attn.o_proj.weight": (hidden, query),
+        "post_attention_layernorm.weight": (hidden,),
+        "mlp.gate_proj.weight": (config.ffn, hidden),
+        "mlp.up_proj.weight": (config.ffn, hidden),
+        "mlp.down_proj.weight": (hidden, config.ffn),
+    }
+    if config.qkv_bias:
+        layer |= {f"self_attn.{p}_proj.bias": (rows,) for p, rows in (("q", query), ("k", value), ("v", value))}
+    if config.qk_norm:
+        layer |= {f"self_attn.{p}_norm.weight": (config.head_dim,) for p in ("q", "k")}
+    names: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocab, hidden)}
+    for index in range(config.num_layers):
+        names |= {layer_name(index, part): shape for part, shape in layer.items()}
+    names[FINAL_NORM] = (hidden,)
+    if not config.tied:
+        names[HEAD] = (config.vocab, hidden)
+    return names
+
+
+def from_gguf_name(name: str) -> str:
+    """Canonical name of a GGUF tensor; an unknown one keeps its own name."""
+    for canonical, gguf in WHOLE_PARTS.items():
+        if name == gguf:
+            return canonical
+    if name.startswith("blk."):
+        index, _, part = name[4:].partition(".")
+        for canonical, gguf in LAYER_PARTS.items():
+            if part == gguf and index.isdigit():
+                return layer_name(int(index), canonical)
+    return name
+
+
+def is_harmless(name: str, *, tied: bool) -> bool:
+    """Surplus tensors that mean nothing: a stored copy of a tied head, and frequency buffers of old files."""
+    return (tied and name == HEAD) or name.endswith("rotary_emb.inv_freq") or name == GGUF_ROPE

@@ -1,0 +1,206 @@
+/* Rotate queries and keys, write keys and values to their slots, attend over pages and own slots.
+ *
+ * First all tokens write, then the team meets, then tiles (tokens of one row that follow each other) times key heads are
+ * shared out. Within a tile a gathered block of keys serves all its queries; the arithmetic of a query is the same in
+ * any tile. Tests: tests/native/test_attention.py. */
+#include "attention.h"
+
+#include <stdlib.h>
+
+#include "attention_block.h"
+#include "rope.h"
+
+typedef struct {
+    Team *team;
+    const AttentionLayer *layer;
+    const PlanView *plan;
+    const float *qkv;
+    float *out;
+    uint32_t *queries; /* (T, heads, words) */
+    char *spaces;      /* one a member */
+    size_t space_bytes;
+    int words, padded, tile_tokens;
+} AttentionJob;
+
+static void write_token(const AttentionJob *job, int token) {
+    const AttentionLayer *layer = job->layer;
+    const int size = layer->head_dim, key_heads = layer->key_heads;
+    const long position = job->plan->positions[token], slot = job->plan->slots[token];
+    const float *cos = layer->cos + position * (size / 2), *sin = layer->sin + position * (size / 2);
+    const float *x = job->qkv + (long)token * (layer->heads + 2 * key_heads) * size;
+    float turned[1024] __attribute__((aligned(64)));
+    for (int head = 0; head < layer->heads + key_heads; head++) {
+        const int is_query = head < layer->heads;
+        rotate_head(x + (long)head * size, is_query ? layer->q_norm : layer->k_norm, layer->eps, cos, sin,
+                    is_query ? layer->scale : 1.0f, size, turned);
+        void *to = is_query ? (char *)(job->queries + ((long)token * layer->heads + head) * job->words)
+                            : (char *)layer->keys + (slot * key_heads + head - layer->heads) * size * (layer->bfloat16 ? 2 : 4);
+        if (layer->bfloat16) to_bf16(turned, size, to);
+        else memcpy(to, turned, size * 4);
+    }
+    const float *value = x + (long)(layer->heads + key_heads) * size;
+    if (layer->bfloat16) to_bf16(value, key_heads * size, (uint16_t *)layer->values + slot * key_heads * size);
+    else memcpy((float *)layer->values + slot * key_heads * size, value, (size_t)key_heads * size * 4);
+}
+
+static Block space_of(const AttentionJob *job, int member) {
+    char *at = job->spaces + member * job->space_bytes;
+    const size_t rows = (size_t)job->tile_tokens * (job->layer->heads / job->layer->key_heads);
+    Block block = {.words = job->words, .padded = job->padded};
+    block.keys = (uint32_t *)at;
+    at += (size_t)KEYS * job->words * 4;
+    block.values = (uint32_t *)at;
+    at += (size_t)KEYS * job->padded * 4;
+    block.sum = (float *)at;
+    at += rows * job->padded * 4;
+    block.total = (float *)at;
+    at += rows * 64;
+    block.top = (float *)at;
+    return block;
+}
+
+static size_t space_size(const AttentionJob *job) {
+    const size_t rows = (size_t)job->tile_tokens * (job->layer->heads / job->layer->key_heads);
+    return ((size_t)KEYS * (job->words + job->padded) * 4 + rows * (job->padded * 4 + 64 + 4) + 63) & ~(size_t)63;
+}
+
+/* One gathered block against tokens first ... last-1 of the tile that starts at `tile`; counts: keys seen, by token. */
+INLINE void attend_block(const AttentionJob *job, const int bfloat16, const Block *block, int tile, int first, int last,
+                         int key_head, const int *slots, int count, const int *counts) {
+    const AttentionLayer *layer = job->layer;
+    const int each = layer->heads / layer->key_heads;
+    const size_t size = (size_t)layer->head_dim * (bfloat16 ? 2 : 4);
+    const char *keys[KEYS], *values[KEYS];
+    for (int i = 0; i < count; i++) {
+        size_t at = ((size_t)slots[i] * layer->key_heads + key_head) * size;
+        keys[i] = (const char *)layer->keys + at;
+        values[i] = (const char *)layer->values + at;
+    }
+    gather_keys(block, keys, count);
+    gather_values(block, bfloat16, values, count, layer->head_dim);
+    const int rows = (last - first) * each;
+    for (int row = 0; row < rows; row += ROWS) {
+        const uint32_t *q[ROWS];
+        int seen[ROWS], here = rows - row < ROWS ? rows - row : ROWS, start = (first - tile) * each + row;
+        for (int r = 0; r < here; r++) {
+            int token = first + (row + r) / each, head = key_head * each + (row + r) % each;
+            q[r] = job->queries + ((long)token * layer->heads + head) * job->words;
+            seen[r] = counts[token - first];
+        }
+        switch (here) {
+            case 1: attend_rows(1, bfloat16, block, start, q, seen); break;
+            case 2: attend_rows(2, bfloat16, block, start, q, seen); break;
+            case 3: attend_rows(3, bfloat16, block, start, q, seen); break;
+            default: attend_rows(4, bfloat16, block, start, q, seen);
+        }
+    }
+}
+
+INLINE void attend_tile(const AttentionJob *job, const int bfloat16, const Block *block, int first, int last,
+                        int key_head) {
+    const PlanView *plan = job->plan;
+    const AttentionLayer *layer = job->layer;
+    const int each = layer->heads / layer->key_heads, rows = (last - first) * each;
+    const int32_t *table = plan->tables + (long)plan->row[first] * plan->pages;
+    int slots[KEYS], counts[TILE_ROWS], longest = 0;
+    memset(block->sum, 0, (size_t)rows * block->padded * 4);
+    memset(block->total, 0, (size_t)rows * 64);
+    for (int r = 0; r < rows; r++) block->top[r] = -INFINITY;
+    for (int t = first; t < last; t++) longest = plan->shared[t] > longest ? plan->shared[t] : longest;
+    for (int start = 0; start < longest; start += KEYS) {
+        int count = longest - start < KEYS ? longest - start : KEYS, sees = last;
+        for (int i = 0; i < count; i++)
+            slots[i] = table[(start + i) / plan->page_size] * plan->page_size + (start + i) % plan->page_size;
+        for (int t = last - 1; t >= first; t--) {
+            int seen = plan->shared[t] - start;
+            counts[t - first] = seen < 0 ? 0 : seen < KEYS ? seen : KEYS;
+            if (seen > 0) sees = t;
+        }
+        attend_block(job, bfloat16, block, first, sees, last, key_head, slots, count, counts + (sees - first));
+    }
+    for (int t = first; t < last && plan->own_count; t++)
+        for (int start = 0; start < plan->own_count[t]; start += KEYS) {
+            int left = plan->own_count[t] - start, count = left < KEYS ? left : KEYS;
+            const int32_t *own = plan->own + (long)t * plan->own_width + start;
+            attend_block(job, bfloat16, block, first, t, t + 1, key_head, own, count, &count);
+        }
+    for (int r = 0; r < rows; r++) {
+        float total = v_sum(v_load(block->total + 16 * r));
+        int token = first + r / each, head = key_head * each + r % each;
+        float *out = job->out + ((long)token * layer->heads + head) * layer->head_dim;
+        for (int d = 0; d < layer->head_dim; d += 16) {
+            v16f value = v_load(block->sum + (long)r * block->padded + d) / v_set(total);
+            v_store_first(out + d, value, layer->head_dim - d);
+        }
+    }
+}
+
+static void attend_bfloat16(const AttentionJob *job, const Block *block, int first, int last, int key_head) {
+    attend_tile(job, 1, block, first, last, key_head);
+}
+static void attend_float32(const AttentionJob *job, const Block *block, int first, int last, int key_head) {
+    attend_tile(job, 0, block, first, last, key_head);
+}
+
+static void attention_job(void *argument, int member, int members) {
+    const AttentionJob *job = argument;
+    const PlanView *plan = job->plan;
+    const int tokens = plan->tokens;
+    for (int t = (int)((long)tokens * member / members); t < (int)((long)tokens * (member + 1) / members); t++)
+        write_token(job, t);
+    if (members > 1) team_wait(job->team);
+    Block block = space_of(job, member);
+    memset(block.values, 0, (size_t)KEYS * block.padded * 4); /* dimensions past D stay zero */
+    long item = 0;
+    for (int first = 0, last; first < tokens; first = last) {
+        for (last = first + 1; last < tokens && last - first < job->tile_tokens && plan->row[last] == plan->row[first];)
+            last++;
+        for (int key_head = 0; key_head < job->layer->key_heads; key_head++, item++) {
+            if (item % members != member) continue;
+            if (job->layer->bfloat16) attend_bfloat16(job, &block, first, last, key_head);
+            else attend_float32(job, &block, first, last, key_head);
+        }
+    }
+}
+
+/* 0, or 2 when the plan points outside the pools, the tables or the positions, or a token sees no key. */
+static int check(const AttentionLayer *layer, const PlanView *plan) {
+    for (int t = 0; t < plan->tokens; t++) {
+        const int shared = plan->shared[t], own = plan->own_count ? plan->own_count[t] : 0, row = plan->row[t];
+        const unsigned slots = (unsigned)layer->slots;
+        if ((unsigned)plan->positions[t] >= (unsigned)layer->positions || (unsigned)plan->slots[t] >= slots) return 2;
+        if (shared < 0 || own < 0 || own > plan->own_width || shared + own == 0 || (unsigned)row >= (unsigned)plan->rows)
+            return 2;
+        if (shared > (long)plan->pages * plan->page_size) return 2;
+        for (int i = 0; i < own; i++)
+            if ((unsigned)plan->own[(long)t * plan->own_width + i] >= slots) return 2;
+        /* Pages once for tokens of the same row that see no more than the token before. */
+        if (t && plan->row[t - 1] == row && plan->shared[t - 1] >= shared) continue;
+        int page = t && plan->row[t - 1] == row ? plan->shared[t - 1] / plan->page_size : 0;
+        for (; (long)page * plan->page_size < shared; page++) {
+            long start = (long)plan->tables[(long)row * plan->pages + page] * plan->page_size;
+            long used = shared - (long)page * plan->page_size;
+            if (start < 0 || start + (used < plan->page_size ? used : plan->page_size) > layer->slots) return 2;
+        }
+    }
+    return 0;
+}
+
+/* qkv (T, (heads + 2 G) D), out (T, heads D). Returns 0, 1 (no memory) or 2 (see check). */
+EXPORT int sgr_rope_write_attend(const float *qkv, const AttentionLayer *layer, const PlanView *plan, float *out,
+                                 Team *team) {
+    int bad = check(layer, plan);
+    if (bad) return bad;
+    const int each = layer->heads / layer->key_heads;
+    AttentionJob job = {.team = team, .layer = layer, .plan = plan, .qkv = qkv, .out = out};
+    job.words = layer->bfloat16 ? layer->head_dim / 2 : layer->head_dim;
+    job.padded = (layer->head_dim + SLAB - 1) / SLAB * SLAB;
+    job.tile_tokens = each < TILE_ROWS ? TILE_ROWS / each : 1;
+    job.space_bytes = space_size(&job);
+    size_t query_bytes = ((size_t)plan->tokens * layer->heads * job.words * 4 + 63) & ~(size_t)63;
+    job.spaces = scratch(SCRATCH_ATTENTION, query_bytes + team_size(team) * job.space_bytes);
+    if (!job.spaces) return 1;
+    job.queries = (uint32_t *)(job.spaces + team_size(team) * job.space_bytes);
+    team_run(team, attention_job, &job);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* Rows of activations made ready for a kernel: normalised, gated, rounded, and laid out tile by tile.
+ *
+ * int8 and int4 weights: each group of 64 inputs is divided by its largest magnitude / 127 and rounded to nearest.
+ * bfloat16 weights: rounded to nearest, in pairs. float32: as they are. Inputs are padded with zeros to whole groups.
+ * A value that is not finite makes the scale of its group so, hence all outputs of its row, and of no other row. */
+#ifndef SAGUARO_PREPARE_H
+#define SAGUARO_PREPARE_H
+
+#include "saguaro.h"
+#include "simd.h"
+
+/* Group `g` (64 values, four vectors) of row `r` in a tile of `m` rows that starts at row `first`. */
+INLINE void prepare_group(const Prepared *out, const int kind, int first, int m, int r, int g, const v16f y[4]) {
+    if (kind == FLOAT32) {
+        uint32_t *to = out->quads + first * out->words + (long)g * GROUP * m + r, words[GROUP];
+        memcpy(words, y, sizeof words);
+        for (int i = 0; i < GROUP; i++) to[(long)i * m] = words[i];
+        return;
+    }
+    if (kind == BFLOAT16) {
+        uint32_t *to = out->quads + first * out->words + (long)g * (GROUP / 2) * m + r;
+        uint16_t pairs[GROUP];
+        for (int i = 0; i < 4; i++) {
+            v16h half = v_bf16_halves(y[i]);
+            memcpy(pairs + 16 * i, &half, 32);
+        }
+        for (int i = 0; i < GROUP / 2; i++) memcpy(to + (long)i * m, pairs + 2 * i, 4);
+        return;
+    }
+    const v16i magnitude = vi_set(0x7fffffff);
+    v16i top = vi_max(vi_max((v16i)y[0] & magnitude, (v16i)y[1] & magnitude),
+                      vi_max((v16i)y[2] & magnitude, (v16i)y[3] & magnitude));
+    int32_t bits = vi_top(top); /* as integers, what is not a number is the largest of all */
+    float largest;
+    memcpy(&largest, &bits, 4);
+    float scale = largest / 127.0f;
+    v16f inverse = v_set(largest >= 1e-30f ? 127.0f / largest : 0.0f);
+    v16i q[4];
+    v16b bytes[4];
+    for (int i = 0; i < 4; i++) {
+        q[i] = v_round(y[i] * inverse);
+        bytes[i] = vi_bytes(q[i]);
+    }
+    int32_t low = vi_sum(q[0] + q[1]), high = vi_sum(q[2] + q[3]);
+    long at = (long)first * out->groups + (long)g * m + r;
+    out->scales[at] = scale;
+    out->start[at] = (int32_t)(0u - 128u * ((uint32_t)low + (uint32_t)high));
+    at = 2l * first * out->groups + 2l * g * m + r;
+    out->sums[at] = scale * (float)low;
+    out->sums[at + m] = scale * (float)high;
+    uint32_t *to = out->quads + first * out->words + (long)g * (GROUP / 4) * m + r, words[GROUP / 4];
+    memcpy(words, bytes, sizeof words);
+    for (int i = 0; i < GROUP / 4; i++) to[(long)i * m] = words[i];
+}
+
+/* rms_norm(x) * norm, or x itself where norm is NULL. */
+INLINE void prepare_norm_row(const Prepared *out, const int kind, int first, int m, int r, const float *x,
+                             const float *norm, float eps, long inputs) {
+    float inverse = 1.0f;
+    if (norm) {
+        v16f square[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        for (long k = 0; k < inputs; k += GROUP)
+            for (int i = 0; i < 4; i++) {
+                v16f v = v_load_first(x + k + 16 * i, inputs - k - 16 * i);
+                square[i] = v_fma(v, v, square[i]);
+            }
+        float mean = v_sum((square[0] + square[1]) + (square[2] + square[3])) / (float)inputs;
+        inverse = 1.0f / sqrtf(mean + eps);
+    }
+    for (int g = 0; g < out->groups; g++) {
+        v16f y[4];
+        for (int i = 0; i < 4; i++) {
+            long k = (long)g * GROUP + 16 * i, left = inputs - k;
+            y[i] = v_load_first(x + k, left);
+            if (norm) y[i] = y[i] * v_set(inverse) * v_load_first(norm + k, left);
+        }
+        prepare_group(out, kind, first, m, r, g, y);
+    }
+}
+
+/* One group of silu(gate) * up. */
+INLINE void prepare_gated_group(const Prepared *out, const int kind, int first, int m, int r, int g, const float *gate,
+                                const float *up, long inputs) {
+    v16f y[4];
+    for (int i = 0; i < 4; i++) {
+        long k = (long)g * GROUP + 16 * i, left = inputs - k;
+        v16f a = v_load_first(gate + k, left);
+        y[i] = a / (v_set(1.0f) + v_exp(-a)) * v_load_first(up + k, left);
+    }
+    prepare_group(out, kind, first, m, r, g, y);
+}
+
+#endif

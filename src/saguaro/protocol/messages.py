@@ -1,0 +1,157 @@
+"""The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
+
+Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32. A frame of
+another version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0
+(prefill). Must not know: who sends, how bytes move. Tests: tests/protocol/test_messages.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from dataclasses import dataclass
+from typing import ClassVar
+
+from saguaro.errors import ProtocolError
+
+VERSION = 1
+MAGIC = 0x5347
+HEADER = struct.Struct("<HBBI")
+SOURCES = ("hit", "none", "random", "ngram", "own_row", "neural", "pending")
+FIRST_ENTRY, MISS_ANSWER = 1, 2
+"""Kinds of an entry: tokens for an outcome, or the draft's word that it has none (rejection only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """A row joins: everything that the draft must know of the request. `tokens` are prompt and output so far."""
+
+    KIND: ClassVar[int] = 1
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIIQIdId")
+    request: int
+    row: int
+    round: int
+    seed: int
+    choice: int
+    temperature: float
+    top_k: int
+    top_p: float
+    tokens: tuple[int, ...]
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.request, self.row, self.round, self.seed, self.choice, self.temperature, self.top_k, self.top_p)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Outcome (k, t*) of round `round`, and the proposal of the next round.
+
+    `base` is the committed length before this outcome. With `pending`, `tokens` are not decided yet: the draft goes
+    on with what it has for this outcome (or drafts anew) up to `wanted` tokens, until `Taken` says what was used.
+    """
+
+    KIND: ClassVar[int] = 2
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIIIiBBB")
+    request: int
+    round: int
+    base: int
+    accepted: int
+    bonus: int
+    source: str
+    pending: bool
+    wanted: int
+    tokens: tuple[int, ...]
+
+    def _fields(self) -> tuple[object, ...]:
+        source = SOURCES.index(self.source)
+        return (self.request, self.round, self.base, self.accepted, self.bonus, source, self.pending, self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The end of a pending wait: the tokens of the proposal that follows the outcome of `round`."""
+
+    KIND: ClassVar[int] = 3
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIB")
+    request: int
+    round: int
+    source: str
+    tokens: tuple[int, ...]
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.request, self.round, SOURCES.index(self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A row leaves; its pages and entries are free."""
+
+    KIND: ClassVar[int] = 4
+    BODY: ClassVar[struct.Struct] = struct.Struct("<Q")
+    request: int
+    tokens: tuple[int, ...] = ()
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.request,)
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Settings that may change between rounds; `fan_out` is the list F_0 ... F_K."""
+
+    KIND: ClassVar[int] = 5
+    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBd")
+    lookahead: int
+    rejection: bool
+    branches: bool
+    saguaro_c: float
+    tokens: tuple[int, ...]
+
+    @property
+    def fan_out(self) -> tuple[int, ...]:
+        """F_0 ... F_K."""
+        return self.tokens
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.lookahead, self.rejection, self.branches, self.saguaro_c)
+
+
+Message = Admit | Decided | Taken | Release | Configure
+_KINDS: dict[int, type[Message]] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Configure)}
+
+
+def encode(message: Message) -> bytes:
+    """The frame of a message."""
+    body = message.BODY.pack(*message._fields()) + array("i", message.tokens).tobytes()
+    return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
+
+
+def decode(frame: bytes) -> Message:
+    """The message of a frame.
+
+    Raises:
+        ProtocolError: when the frame is not one of ours or holds an impossible value.
+    """
+    if len(frame) < HEADER.size:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is too short.")
+    magic, version, kind, length = HEADER.unpack_from(frame)
+    if magic != MAGIC or version != VERSION:
+        raise ProtocolError(f"a frame of protocol version {version} arrived; this side speaks version {VERSION}.")
+    cls = _KINDS.get(kind)
+    if cls is None or length != len(frame) - HEADER.size or length < cls.BODY.size or (length - cls.BODY.size) % 4:
+        raise ProtocolError(f"a frame of kind {kind} and length {length} is damaged.")
+    values = list(cls.BODY.unpack_from(frame, HEADER.size))
+    tokens = array("i")
+    tokens.frombytes(frame[HEADER.size + cls.BODY.size :])
+    if cls in (Decided, Taken):
+        index = 5 if cls is Decided else 2
+        if values[index] >= len(SOURCES):
+            raise ProtocolError(f"a frame names the unknown source {values[index]}.")
+        values[index] = SOURCES[values[index]]
+    if cls is Decided:
+        values[6] = bool(values[6])
+    if cls is Configure:
+        values[1:3] = [bool(values[1]), bool(values[2])]
+    if any(token < 0 for token in tokens):
+        raise ProtocolError("a frame holds a negative token id.")
+    return cls(*values, tuple(tokens))

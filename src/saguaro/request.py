@@ -1,0 +1,162 @@
+"""What a caller asks for and what comes back: frozen values, checked once.
+
+Shapes: token ids are plain lists of ints. Times are seconds. Must not know: engines, processes, tensors.
+Metric definitions: DESIGN section 5. Tests: tests/ground/test_request.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from saguaro.errors import RequestRefused
+from saguaro.registry import nearest
+
+FinishReason = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How one request is sampled and where it ends.
+
+    Args:
+        temperature: 0 is greedy; any value up to 100 is allowed.
+        top_k: keep the k most likely tokens; 0 keeps all.
+        top_p: keep the smallest set of tokens whose probability reaches `top_p`; 1 keeps all.
+        seed: 64-bit key of the noise; None takes one from the system, which the result reports.
+        max_tokens: at most this many tokens are generated.
+        stop: strings that end the text before them (a string or a list of strings).
+        stop_token_ids: further ids that end the generation.
+        ignore_eos: do not end at the model's own stop ids.
+
+    Raises:
+        RequestRefused: when a value is out of its range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
+    max_tokens: int = 128
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids or ()))
+        _require(_is_number(self.temperature) and 0 <= self.temperature <= 100, "temperature must be in 0 ... 100")
+        _require(_is_int(self.top_k) and self.top_k >= 0, "top_k must be a whole number, 0 (off) or more")
+        _require(_is_number(self.top_p) and 0 < self.top_p <= 1, "top_p must be above 0 and at most 1")
+        _require(_is_int(self.max_tokens) and self.max_tokens >= 1, "max_tokens must be a whole number of 1 or more")
+        _require(
+            self.seed is None or (_is_int(self.seed) and -(2**63) <= self.seed < 2**64), "seed must fit in 64 bits"
+        )
+        _require(all(isinstance(s, str) and s for s in stop), "stop must be a string or strings, none of them empty")
+        _require(all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "stop_token_ids must be token ids")
+        _require(isinstance(self.ignore_eos, bool), "ignore_eos must be true or false")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> SamplingParams:
+        """Build from a mapping; unknown names are refused with the nearest known one."""
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise RequestRefused(f"unknown sampling option {name!r}{nearest(name, known)}")
+        return cls(**values)
+
+
+@dataclass
+class RequestMetrics:
+    """Counters of one request, as DESIGN section 5 defines them.
+
+    `len(token_ids) == 1 + rounds + accepted`; prefill is no round. `drafted` counts proposal tokens that a
+    verification ran, `verified` those up to and including the first rejection. Round i ended `round_seconds[i]` after
+    the one before it (the first: after the first token) and returned `round_tokens[i]` tokens.
+    """
+
+    rounds: int = 0
+    drafted: int = 0
+    verified: int = 0
+    accepted: int = 0
+    accepted_per_position: list[int] = field(default_factory=list)
+    verified_per_position: list[int] = field(default_factory=list)
+    hits: int = 0
+    misses: int = 0
+    hit_depth_sum: int = 0
+    target_wait_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    time_to_first_token: float = 0.0
+    decode_seconds: float = 0.0
+    round_seconds: list[float] = field(default_factory=list)
+    round_tokens: list[int] = field(default_factory=list)
+
+    @property
+    def depth(self) -> float | None:
+        """Mean length of a hit, in tokens; None without hits."""
+        return self.hit_depth_sum / self.hits if self.hits else None
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Hits per round; None where no cache is in use (AR, SD)."""
+        looked = self.hits + self.misses
+        return self.hits / looked if looked else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """accepted / verified, an estimate of alpha (Theorem 1)."""
+        return self.accepted / self.verified if self.verified else None
+
+    @property
+    def accepted_share(self) -> float | None:
+        """accepted / drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Tokens a round: 1 + accepted / rounds."""
+        return 1 + self.accepted / self.rounds if self.rounds else None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One finished choice of one prompt.
+
+    `text` ends before a stop string; `token_ids` keeps everything up to the token that completed it, and the stop
+    id. `seed` is the key that was used, also when the system chose it.
+    """
+
+    text: str
+    token_ids: list[int]
+    finish_reason: FinishReason
+    prompt_token_ids: list[int]
+    metrics: RequestMetrics
+    seed: int
+    index: int = 0
+    logprobs: None = None
+    origins: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of a stream: new text (whole characters only), its tokens and where each token came from."""
+
+    text: str
+    token_ids: list[int]
+    finish_reason: FinishReason | None = None
+    origins: list[str] = field(default_factory=list)
+    metrics: RequestMetrics | None = None
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise RequestRefused(message + ".")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

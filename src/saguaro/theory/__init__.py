@@ -1,0 +1,13 @@
+"""Appendix A in numbers: formulas over floats, with no tensors and no models.
+
+Reading order, and where each statement of the paper lives:
+
+    acceptance   Theorem 1; the law of the number accepted; expected tokens of a round
+    speedup      Theorem 7; Corollaries 8, 9 and 16; the hit rate of a chain of rounds; bound and break-even
+    fan_out      Definition of the power law; Theorem 12 (closed form); Theorem 18 (any curve, whole numbers)
+    fallback     Theorem 17 and what it leaves out
+    fit          acceptance and power law from counts of rounds
+
+Times are in units of one verification (T_p, T_b) unless a name ends in `_seconds`. p is the target's law, q the
+draft's. Must not know: torch, engines, clocks. Tests: tests/theory/. The map: docs/paper-map.md.
+"""

@@ -1,0 +1,101 @@
+"""What a channel between target and draft must offer (DESIGN D3).
+
+Messages go one way, in order and complete. Entries go the other way: the draft *pushes* each token of a branch as soon
+as it is drawn, and the target looks an outcome up locally, without asking. Must not know: models, policies, what a
+token means. Tests: tests/conformance/test_transports.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from saguaro.protocol.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What an entry answers: outcome (`accepted`, `bonus`) of `round` of `request`, committed length `base` before it."""
+
+    request: int
+    round: int
+    base: int
+    accepted: int
+    bonus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER."""
+
+    key: Key
+    tokens: tuple[int, ...]
+    kind: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DraftStatus:
+    """What the draft says of itself: seconds of its last step, and when the step in flight began (monotonic clock)."""
+
+    step_seconds: float
+    step_started: float
+    heartbeat: float
+
+
+class TargetPort(Protocol):
+    """The target's end."""
+
+    def send(self, message: Message) -> bool:
+        """Queue a message; False when the peer does not take any more (it is then as good as dead)."""
+
+    def find(self, row: int, key: Key) -> Entry | None:
+        """The entry for `key`, or None. Never blocks; entries with another tag are not seen."""
+
+    def laws(self, row: int, count: int) -> torch.Tensor:
+        """q of the first `count` tokens of the row's proposal, (count, V) float32; `rejection` only."""
+
+    def caught_up(self, row: int, request: int) -> bool:
+        """Whether the draft holds the row's whole context."""
+
+    def full(self, row: int, key: Key) -> bool:
+        """Whether all branches for the outcomes of `key.round` are drawn to the full lookahead."""
+
+    def status(self) -> DraftStatus:
+        """The draft's own times."""
+
+    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+        """Return True as soon as `ready()` holds, False after `seconds`."""
+
+    def close(self) -> None:
+        """Give the channel up."""
+
+
+class DraftPort(Protocol):
+    """The draft's end."""
+
+    def receive(self) -> list[Message]:
+        """All messages that arrived, in order; never blocks."""
+
+    def has_news(self) -> bool:
+        """Whether `receive` would return something; cheap enough to ask between two layers."""
+
+    def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
+        """Make the entry visible; with `fresh` the record held another branch before, else only deeper tokens follow."""
+
+    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
+        """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it."""
+
+    def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
+        """Say how far a row is; `full_round` is the round whose branches are complete, or -1."""
+
+    def beat(self, step_started: float, step_seconds: float) -> None:
+        """Say that the draft lives, and its times."""
+
+    def wait_news(self, seconds: float) -> bool:
+        """Sleep until there is news, at most `seconds`."""
+
+    def close(self) -> None:
+        """Give the channel up."""

@@ -1,0 +1,106 @@
+"""Target and draft in one process: tests with forced interleavings, and SD on one device (DESIGN D10).
+
+While the target waits it runs the draft; `steps_per_round` draft steps stand for the time of one verification (None:
+until the draft has nothing to do). Must not know: what a step does. Tests: tests/conformance/test_transports.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import torch
+
+from saguaro.protocol.messages import Message, decode, encode
+from saguaro.transport.base import DraftStatus, Entry, Key
+
+
+class Loopback:
+    """Both ends at once. `step` is set by whoever owns the draft: it runs one draft step, False when it was idle."""
+
+    def __init__(self, *, steps_per_round: int | None = None) -> None:
+        self.step: Callable[[], bool] | None = None
+        self.steps_per_round = steps_per_round
+        self._inbox: deque[bytes] = deque()
+        self._entries: dict[int, dict[int, Entry]] = {}
+        self._laws: dict[tuple[int, int], torch.Tensor] = {}
+        self._rows: dict[int, tuple[int, bool, int]] = {}
+        self._status = DraftStatus(0.0, 0.0, time.monotonic())
+
+    # the target's end
+
+    def send(self, message: Message) -> bool:
+        self._inbox.append(encode(message))
+        return True
+
+    def find(self, row: int, key: Key) -> Entry | None:
+        for entry in self._entries.get(row, {}).values():
+            if entry.key == key:
+                return entry
+        return None
+
+    def laws(self, row: int, count: int) -> torch.Tensor:
+        return torch.stack([self._laws[row, depth] for depth in range(count)])
+
+    def caught_up(self, row: int, request: int) -> bool:
+        state = self._rows.get(row)
+        return state is not None and state[0] == request and state[1]
+
+    def full(self, row: int, key: Key) -> bool:
+        state = self._rows.get(row)
+        return state is not None and state[0] == key.request and state[2] == key.round
+
+    def status(self) -> DraftStatus:
+        return self._status
+
+    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if self.step is None or not self.step() or time.monotonic() > deadline:
+                return ready()
+        return True
+
+    def elapse(self) -> None:
+        """Let the draft run for what stands for one verification."""
+        steps = 0
+        while self.step is not None and (self.steps_per_round is None or steps < self.steps_per_round):
+            if not self.step():
+                return
+            steps += 1
+
+    # the draft's end
+
+    def receive(self) -> list[Message]:
+        news = [decode(frame) for frame in self._inbox]
+        self._inbox.clear()
+        return news
+
+    def has_news(self) -> bool:
+        return bool(self._inbox)
+
+    def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
+        self._entries.setdefault(row, {})[index] = entry
+
+    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
+        self._laws[row, depth] = law_V
+
+    def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
+        self._rows[row] = (request, caught_up, full_round)
+
+    def beat(self, step_started: float, step_seconds: float) -> None:
+        self._status = DraftStatus(step_seconds, step_started, time.monotonic())
+
+    def wait_news(self, seconds: float) -> bool:
+        return self.has_news()
+
+    def close(self) -> None:
+        self._inbox.clear()
+        self._entries.clear()
+        self._laws.clear()
+
+
+def pair() -> tuple[Loopback, Loopback]:
+    """A connected pair of ends, for the conformance test."""
+    both = Loopback()
+    return both, both

@@ -1,0 +1,211 @@
+"""Target and draft in two processes of one host: a fixed piece of shared memory (DESIGN D3).
+
+    header │ ring: messages target → draft │ row states │ entries [row][index] │ laws [row][depth][V] (rejection)
+
+The memory has no name (memfd): it is gone with the last process that maps it, however that process ends. One side
+writes each field. A record's tokens are written before the depth that counts them, its depth is zeroed before its tag
+changes, and the reader checks the tag again after reading: a record that changes meanwhile is simply not seen.
+Aligned 4- and 8-byte stores are single stores, and x86 keeps their order; on machines that do not, the native
+release and acquire operations order them. Must not know: models, policies, clocks other than for time-outs.
+Tests: tests/conformance/test_transports.py, tests/processes/.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from saguaro.errors import ProtocolError
+from saguaro.protocol.messages import HEADER, Message, decode, encode
+from saguaro.transport.base import DraftStatus, Entry, Key
+
+LAYOUT_VERSION = 1
+TAG = 9
+"""int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted, bonus."""
+POLL_SECONDS = 20e-6
+
+
+@dataclass(frozen=True)
+class MailboxShape:
+    """Sizes agreed by both sides before the memory is made. `law_width` is 0 when no laws travel."""
+
+    rows: int
+    entries: int
+    tokens: int
+    law_width: int
+    generation: int
+    ring_bytes: int = 1 << 20
+
+    def sizes(self) -> list[int]:
+        """Bytes of header, ring, row states, entries, laws; each rounded up to a page of memory."""
+        sizes = [
+            128,
+            self.ring_bytes,
+            self.rows * 32,
+            self.rows * self.entries * (TAG + self.tokens) * 4,
+            self.rows * self.tokens * self.law_width * 4,
+        ]
+        return [-(-size // 4096) * 4096 for size in sizes]
+
+
+class Mailbox:
+    """The mapped memory, seen as arrays. Both ends derive from it."""
+
+    def __init__(self, descriptor: int, shape: MailboxShape) -> None:
+        self.shape = shape
+        self._map = mmap.mmap(descriptor, sum(shape.sizes()))
+        parts, offset = [], 0
+        for size in shape.sizes():
+            parts.append(np.frombuffer(self._map, dtype=np.uint8, count=size, offset=offset))
+            offset += size
+        header, self._ring, rows, entries, laws = parts
+        self._cursor = header[:16].view(np.uint64)  # bytes written by the target, bytes read by the draft
+        self._times = header[32:56].view(np.float64)  # step seconds, step started, heartbeat
+        self._rows = rows[: shape.rows * 32].view(np.int64).reshape(shape.rows, 4)
+        width = TAG + shape.tokens
+        count = shape.rows * shape.entries * width * 4
+        self._entries = entries[:count].view(np.int32).reshape(shape.rows, shape.entries, width)
+        count = shape.rows * shape.tokens * shape.law_width * 4
+        self._laws = laws[:count].view(np.float32).reshape(shape.rows, shape.tokens, shape.law_width)
+
+    def close(self) -> None:
+        """Drop the views; the memory goes when both sides have."""
+        for name in ("_cursor", "_times", "_rows", "_entries", "_laws", "_ring"):
+            self.__dict__.pop(name, None)
+
+
+class MailboxTarget(Mailbox):
+    """The target's end."""
+
+    def send(self, message: Message) -> bool:
+        frame = encode(message)
+        written, read = int(self._cursor[0]), int(self._cursor[1])
+        if written - read + len(frame) > self.shape.ring_bytes:
+            return False
+        self._copy_in(written, frame)
+        self._cursor[0] = written + len(frame)
+        return True
+
+    def _copy_in(self, position: int, frame: bytes) -> None:
+        size = self.shape.ring_bytes
+        start = position % size
+        head = min(len(frame), size - start)
+        data = np.frombuffer(frame, dtype=np.uint8)
+        self._ring[start : start + head] = data[:head]
+        self._ring[: len(frame) - head] = data[head:]
+
+    def find(self, row: int, key: Key) -> Entry | None:
+        tag = self._tag(key)
+        block = self._entries[row]
+        for index in np.flatnonzero((block[:, 2:TAG] == tag).all(axis=1)):
+            record = block[index]
+            depth, kind = int(record[0]), int(record[1])
+            tokens = tuple(record[TAG : TAG + min(depth, self.shape.tokens)].tolist())
+            if depth >= 0 and (record[2:TAG] == tag).all() and (tokens or kind == 2):
+                return Entry(key, tokens, kind)
+        return None
+
+    def _tag(self, key: Key) -> np.ndarray:
+        low, high = key.request & 0x7FFFFFFF, key.request >> 31
+        values = [self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus]
+        return np.array(values, dtype=np.int32)
+
+    def laws(self, row: int, count: int) -> torch.Tensor:
+        return torch.from_numpy(self._laws[row, :count].copy())
+
+    def caught_up(self, row: int, request: int) -> bool:
+        return int(self._rows[row, 0]) == request and bool(self._rows[row, 1])
+
+    def full(self, row: int, key: Key) -> bool:
+        return int(self._rows[row, 0]) == key.request and int(self._rows[row, 2]) == key.round
+
+    def status(self) -> DraftStatus:
+        return DraftStatus(float(self._times[0]), float(self._times[1]), float(self._times[2]))
+
+    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+class MailboxDraft(Mailbox):
+    """The draft's end."""
+
+    def has_news(self) -> bool:
+        return self._cursor[0] != self._cursor[1]
+
+    def receive(self) -> list[Message]:
+        news = []
+        written, read = int(self._cursor[0]), int(self._cursor[1])
+        while read < written:
+            length = HEADER.unpack(self._copy_out(read, HEADER.size))[3]
+            if HEADER.size + length > written - read:
+                raise ProtocolError(f"a frame of {length} bytes is longer than what was written.")
+            news.append(decode(self._copy_out(read, HEADER.size + length)))
+            read += HEADER.size + length
+        self._cursor[1] = read
+        return news
+
+    def _copy_out(self, position: int, length: int) -> bytes:
+        size = self.shape.ring_bytes
+        start = position % size
+        head = min(length, size - start)
+        return self._ring[start : start + head].tobytes() + self._ring[: length - head].tobytes()
+
+    def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
+        record = self._entries[row, index]
+        if fresh:
+            key = entry.key
+            record[0] = 0
+            record[1] = entry.kind
+            low, high = key.request & 0x7FFFFFFF, key.request >> 31
+            record[2:TAG] = (self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
+        count = len(entry.tokens)
+        record[TAG : TAG + count] = entry.tokens
+        record[0] = count
+
+    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
+        self._laws[row, depth] = law_V.numpy()
+
+    def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
+        state = self._rows[row]
+        state[1] = 0
+        state[0], state[2] = request, full_round
+        state[1] = int(caught_up)
+
+    def beat(self, step_started: float, step_seconds: float) -> None:
+        self._times[0], self._times[1], self._times[2] = step_seconds, step_started, time.monotonic()
+
+    def wait_news(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not self.has_news():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+def create(shape: MailboxShape) -> int:
+    """A new piece of memory without a name, as a file descriptor."""
+    descriptor = os.memfd_create("saguaro-mailbox", os.MFD_CLOEXEC)
+    os.ftruncate(descriptor, sum(shape.sizes()))
+    return descriptor
+
+
+def pair() -> tuple[MailboxTarget, MailboxDraft]:
+    """A connected pair of ends in one process, for the conformance test."""
+    shape = MailboxShape(rows=4, entries=8, tokens=8, law_width=16, generation=1)
+    descriptor = create(shape)
+    try:
+        return MailboxTarget(descriptor, shape), MailboxDraft(descriptor, shape)
+    finally:
+        os.close(descriptor)
