@@ -84,7 +84,7 @@ class EngineConfig:
         known = [f.name for f in fields(cls)]
         for name in options:
             if name not in known:
-                raise ConfigError(f"unknown option {name!r}{nearest(name, known)}")
+                raise ConfigError(f"unknown option {name!r}{nearest(name, known) or '.'}")
         return cls(target=str(target), draft=None if draft is None else str(draft), **options)
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class EngineConfig:
         if value in NOT_YET.get(option, ()):
             raise ConfigError(f"{option} {value!r} is not built yet; use one of {', '.join(allowed)}.")
         if value not in allowed:
-            hint = nearest(str(value), allowed)
+            hint = nearest(str(value), allowed) or "."
             raise ConfigError(f"{option} must be one of {', '.join(allowed)}, not {value!r}{hint}")
 
     def _whole(self, option: str, low: int, high: int, *, auto: bool = False) -> None:

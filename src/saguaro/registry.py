@@ -52,7 +52,7 @@ class Table:
 
     def get(self, name: str) -> Any:
         """The member called `name`, or the object at the dotted path `package.module:attribute`."""
-        path = self._members[self.check(name)] if name in self._members else name
+        path = self._members.get(self.check(name), name)
         module, _, attribute = path.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)

@@ -63,7 +63,7 @@ class SamplingParams:
         known = [f.name for f in fields(cls)]
         for name in values:
             if name not in known:
-                raise RequestRefused(f"unknown sampling option {name!r}{nearest(name, known)}")
+                raise RequestRefused(f"unknown sampling option {name!r}{nearest(name, known) or '.'}")
         return cls(**values)
 
 

@@ -16,10 +16,17 @@ from saguaro.models.config import ModelConfig
 
 
 class LayerPool(Protocol):
-    """Keys and values: `k[layer]` and `v[layer]` are (slots, kv heads, head_dim), written in place."""
+    """Keys and values of all layers, written in place."""
 
-    k: Sequence[torch.Tensor]
-    v: Sequence[torch.Tensor]
+    @property
+    def k(self) -> Sequence[torch.Tensor]:
+        """`k[layer]` is (slots, kv heads, head_dim)."""
+        ...
+
+    @property
+    def v(self) -> Sequence[torch.Tensor]:
+        """`v[layer]` is (slots, kv heads, head_dim)."""
+        ...
 
 
 class CausalLM(Protocol):

@@ -192,7 +192,7 @@ def _environment() -> Environment:
     class Generation(Extension):
         """`{% generation %} ... {% endgeneration %}` marks the assistant's words for training; here it does nothing."""
 
-        tags = {"generation"}
+        tags = {"generation"}  # noqa: RUF012  (Jinja reads it from the class)
 
         def parse(self, parser: Parser) -> list[nodes.Node]:
             next(parser.stream)

@@ -37,21 +37,21 @@ SAMPLES, SAMPLE_BYTES = 64, 4096
 class Checkpoint(ABC):
     """A model's files: configuration, tensors, tokenizer.
 
-    Attributes:
-        source: what the user wrote.
-        config: sizes; `stop_ids` is the union of all that the files say.
-        fingerprint: changes when the files do; a key for caches.
+    `source` is what the user wrote. `config.stop_ids` is the union of all that the files say. `fingerprint` changes
+    when the files do and is a key for caches.
     """
 
     source: str
 
     @property
     @abstractmethod
-    def config(self) -> ModelConfig: ...
+    def config(self) -> ModelConfig:
+        """Sizes and stop ids."""
 
     @property
     @abstractmethod
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A hash of the files."""
 
     @abstractmethod
     def weights(self) -> WeightSource:
@@ -92,14 +92,14 @@ class DirectoryCheckpoint(Checkpoint):
         self._config = ModelConfig.from_json(config, generation=generation)
 
     @cached_property
-    def config(self) -> ModelConfig:  # type: ignore[override]
+    def config(self) -> ModelConfig:
         """As config.json says, with the tokenizer's stop ids added."""
         if not (self._directory / "tokenizer.json").exists():
             return self._config
         return replace(self._config, stop_ids=self._config.stop_ids | directory_vocabulary(self._directory).stop_ids)
 
     @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         """Of config.json and of samples of every weight file."""
         files = SafetensorsWeights(self._directory).files
         return _fingerprint([self._directory / "config.json", *files])
@@ -138,7 +138,7 @@ class GgufCheckpoint(Checkpoint):
         return self._config
 
     @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         """Of samples of the file."""
         return _fingerprint(self._file.paths)
 

@@ -1,8 +1,8 @@
 """What a model is: one frozen value, read once from config.json or from GGUF metadata.
 
-Both spellings of every key are accepted (`rope_scaling` and `rope_parameters`, `type` and `rope_type`); what the decoder
-cannot compute is refused here, by name, before any weight is touched. Sources: the published config files and the GGUF
-key list. Must not know: torch, tensors, devices. Tests: tests/models/test_config.py.
+Both spellings of every key are accepted (`rope_scaling` and `rope_parameters`, `type` and `rope_type`); what the
+decoder cannot compute is refused here, by name, before any weight is touched. Sources: the published config files and
+the GGUF key list. Must not know: torch, tensors, devices. Tests: tests/models/test_config.py.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ModelConfig:
         if self.head_dim % 2:
             raise ConfigError(f"head_dim {self.head_dim} is odd; rotary positions need an even one.")
         if self.rope.divisors and len(self.rope.divisors) != self.head_dim // 2:
-            raise WeightsError(f"rope_freqs holds {len(self.rope.divisors)} values; head_dim {self.head_dim} needs half.")
+            raise WeightsError(f"rope_freqs has {len(self.rope.divisors)} values; head_dim {self.head_dim} needs half.")
 
     @property
     def qkv_rows(self) -> int:
@@ -142,9 +142,9 @@ class ModelConfig:
         Raises:
             ConfigError, WeightsError: as `from_json`.
         """
-        name = metadata.get("general.architecture")
+        name = str(metadata.get("general.architecture"))
         if name not in FAMILIES:
-            raise ConfigError(_unknown_architecture(str(name), list(FAMILIES)))
+            raise ConfigError(_unknown_architecture(name, list(FAMILIES)))
         family: Family = FAMILIES.get(name)
 
         def key(suffix: str, default: Any = None) -> Any:

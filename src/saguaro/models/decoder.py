@@ -202,5 +202,3 @@ class Decoder:
             self._qkv = self._ops.empty(num_tokens, self._qkv.shape[1])
             self._attended = self._ops.empty(num_tokens, self._attended.shape[1])
         return self._qkv[:num_tokens], self._attended[:num_tokens]
-
-

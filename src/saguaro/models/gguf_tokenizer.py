@@ -95,14 +95,16 @@ def build_backend(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> Backen
     if not isinstance(merges, StringArray):
         raise WeightsError("the GGUF file holds a vocabulary but no merges.")
     vocab = {text: token for token, text in enumerate(vocabulary.tokens) if text is not None}
-    pairs = [tuple(line.split(" ", 1)) for line in merges.decode()]
+    pairs = [(left, right) for left, _, right in (line.partition(" ") for line in merges.decode())]
     try:
         backend = Tokenizer(models.BPE(vocab=vocab, merges=pairs, ignore_merges=rule.whole_words))
     except Exception as error:  # the package raises plain Exception
         raise WeightsError(f"the merges of the GGUF file do not fit its vocabulary: {error}.") from error
     if rule.compose:
         backend.normalizer = normalizers.NFC()
-    steps = [pre_tokenizers.Digits(individual_digits=True)] if rule.single_digits else []
+    steps: list[pre_tokenizers.PreTokenizer] = []
+    if rule.single_digits:
+        steps.append(pre_tokenizers.Digits(individual_digits=True))
     if rule.pattern is not None:
         steps.append(pre_tokenizers.Split(Regex(rule.pattern), behavior="isolated"))
     steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=rule.pattern is None))

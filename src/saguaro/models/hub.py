@@ -72,6 +72,6 @@ def fetch(source: str, *, cache: Path | None = None) -> Path:
         reason = str(error).strip().splitlines()
         detail = f" ({reason[0]})" if reason else ""
         raise ConfigError(
-            f"the model {source!r} is not on this machine and cannot be fetched from the hub{detail}; give a local path."
+            f"the model {source!r} is not on this machine and cannot be fetched from the hub{detail}; give a path."
         ) from error
     return Path(path)

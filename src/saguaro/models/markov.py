@@ -79,7 +79,8 @@ class MarkovModel:
             rule = self._rule
             values = _normals(state, rule.seed, self.config.vocab)
             if rule.noise:
-                values = values + rule.noise * _normals(state, _mix(rule.seed ^ _mix(rule.noise_seed)), self.config.vocab)
+                other = _mix(rule.seed ^ _mix(rule.noise_seed))
+                values = values + rule.noise * _normals(state, other, self.config.vocab)
             if len(self._known) > 4096:
                 self._known.clear()
             self._known[state] = (rule.scale * values).to(torch.float32)

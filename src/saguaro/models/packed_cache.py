@@ -34,7 +34,7 @@ LINEARS = ("qkv", "o", "gate_up", "down")
 VECTORS = ("input_norm_H", "q_norm_D", "k_norm_D", "post_norm_H")
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """A cache file that cannot be used; never leaves this module."""
 
 
@@ -49,7 +49,7 @@ def load_or_pack(
         return load(path, key, ops, num_layers=num_layers)
     except FileNotFoundError:
         pass
-    except (Damaged, OSError) as error:
+    except (DamagedError, OSError) as error:
         LOGGER.warning("the packed weights in %s cannot be used (%s); packing again", path, error)
     weights = pack()
     try:
@@ -106,19 +106,19 @@ def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeig
 
     Raises:
         FileNotFoundError: there is none.
-        Damaged: of another key, cut short, or its bytes do not add up.
+        DamagedError: of another key, cut short, or its bytes do not add up.
     """
     with path.open("rb") as file:
         header, start = _read_header(file)
         if header["key"] != key:
-            raise Damaged("it was made for other files or another layout")
+            raise DamagedError("it was made for other files or another layout")
         if path.stat().st_size != start + header["size"]:
-            raise Damaged("it is cut short")
+            raise DamagedError("it is cut short")
         block = native.allocate(header["block"])
         file.seek(start)
         view = block.numpy()
-        if file.readinto(view) != header["block"] or _sum(view) != header["sum"]:
-            raise Damaged("its content is damaged")
+        if file.readinto(view.data) != header["block"] or _sum(view) != header["sum"]:
+            raise DamagedError("its content is damaged")
     mapped = np.memmap(path, dtype=np.uint8, mode="c", offset=start, shape=(header["size"],))
 
     def tensor(entry: dict[str, Any]) -> torch.Tensor:
@@ -145,7 +145,7 @@ def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeig
         embedding, norm = tensor(header["tensors"]["embedding_VH"]), tensor(header["tensors"]["final_norm_H"])
         return DecoderWeights(embedding, layers, norm, linear("head"), vector("head_ids_S"))
     except (KeyError, RuntimeError, AttributeError) as error:
-        raise Damaged(f"its table does not fit ({error})") from error
+        raise DamagedError(f"its table does not fit ({error})") from error
 
 
 class _Layout:
@@ -164,7 +164,7 @@ class _Layout:
         dtype = str(tensor.dtype).removeprefix("torch.")
         entry = {"offset": offset, "bytes": flat.numel(), "dtype": dtype, "shape": list(tensor.shape)}
         self.tensors[name] = entry
-        self.data.append((entry, memoryview(flat.numpy())))
+        self.data.append((entry, flat.numpy().data))
         self.size = offset + flat.numel()
 
     def add_linear(self, name: str, stored: StoredLinear) -> None:
@@ -209,10 +209,10 @@ def _write_header(file: BinaryIO, header: dict[str, Any]) -> int:
 def _read_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
     head = file.read(len(MAGIC) + 24)
     if len(head) < len(MAGIC) + 24 or not head.startswith(MAGIC):
-        raise Damaged("it is no file of packed weights")
+        raise DamagedError("it is no file of packed weights")
     length = int.from_bytes(head[8:16], "little")
     raw = file.read(length) if length < 1 << 28 else b""
     if len(raw) != length or hashlib.blake2b(raw, digest_size=16).digest() != head[16:32]:
-        raise Damaged("its header is damaged")
+        raise DamagedError("its header is damaged")
     header: dict[str, Any] = json.loads(raw)
     return header, -(-file.tell() // PAGE) * PAGE

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from saguaro.errors import ConfigError
-from saguaro.models.families import FAMILIES
 from saguaro.models.byte_tokenizer import ByteTokenizer
 from saguaro.models.checkpoint import TOY, Checkpoint, TruncatedCheckpoint
 from saguaro.models.config import ModelConfig
+from saguaro.models.families import FAMILIES
 from saguaro.models.families.base import Family
 from saguaro.models.vocabulary import Signature
 from saguaro.models.weights.names import EMBEDDING, HEAD, parameters
@@ -79,7 +79,8 @@ def open_toy(source: str, *, open_inner: Callable[[str], Checkpoint]) -> Checkpo
     kind, _, query = body.partition("?")
     kinds = [*FAMILIES, MARKOV]
     if kind not in kinds:
-        raise ConfigError(f"unknown toy model {kind!r}{nearest(kind, kinds)} Known: {', '.join(kinds)}, truncate=N:PATH.")
+        known = f"{', '.join(kinds)}, truncate=N:PATH"
+        raise ConfigError(f"unknown toy model {kind!r}{nearest(kind, kinds)} Known: {known}.")
     values = dict(MARKOV_DEFAULTS if kind == MARKOV else DECODER_DEFAULTS)
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in values:

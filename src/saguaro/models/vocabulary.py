@@ -128,8 +128,9 @@ def directory_vocabulary(directory: Path) -> Vocabulary:
         whole = json.loads(_tokenizer_bytes(directory))
         vocab: dict[str, int] = whole["model"]["vocab"]
         added: list[dict[str, Any]] = whole.get("added_tokens") or []
-        if whole["model"].get("type", "BPE") != "BPE" or not isinstance(vocab, dict):
-            raise WeightsError(f"the tokenizer in {directory} is of the kind {whole['model'].get('type')}; BPE is read.")
+        kind = whole["model"].get("type", "BPE")
+        if kind != "BPE" or not isinstance(vocab, dict):
+            raise WeightsError(f"the tokenizer in {directory} is of the kind {kind}; only BPE is read.")
         ids = [*vocab.values(), *(entry["id"] for entry in added)]
         tokens: list[str | None] = [None] * (max(ids, default=-1) + 1)
         for text, token in vocab.items():

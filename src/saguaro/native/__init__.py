@@ -19,7 +19,7 @@ from saguaro.native.attention import AttentionLayer, PlanView, rope_write_attend
 from saguaro.native.build import Compiler, find_compiler
 from saguaro.native.library import cpu_features, library
 from saguaro.native.linear import KINDS, PackedLinear, linear_add, mlp_add, norm_linear, pack
-from saguaro.native.memory import allocate, load_acquire_u32, pause, store_release_u32
+from saguaro.native.memory import allocate, load_acquire_u32, pause, spin_while_u32, store_release_u32
 from saguaro.native.sampling import argmax_noisy, gumbel, top_noisy
 from saguaro.native.team import Team
 
@@ -43,6 +43,7 @@ __all__ = [
     "pack",
     "pause",
     "rope_write_attend",
+    "spin_while_u32",
     "store_release_u32",
     "top_noisy",
 ]

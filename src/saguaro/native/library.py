@@ -25,6 +25,8 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "sgr_linear_add": (_INT, [_POINTER, _POINTER, _POINTER, _INT, _POINTER]),
     "sgr_mlp_add": (_INT, [_POINTER, _POINTER, _FLOAT, _POINTER, _POINTER, _INT, _POINTER]),
     "sgr_rope_write_attend": (_INT, [_POINTER, _POINTER, _POINTER, _POINTER, _POINTER]),
+    "sgr_top_noisy": (_INT, [_POINTER] * 4 + [_INT, _LONG, _INT, _POINTER, _POINTER]),
+    "sgr_gumbel": (None, [_POINTER, _POINTER, _LONG, _POINTER]),
     "sgr_team_open": (_POINTER, [ctypes.POINTER(_INT), _INT]),
     "sgr_team_close": (None, [_POINTER]),
     "sgr_store_release_u32": (None, [_POINTER, _U32]),

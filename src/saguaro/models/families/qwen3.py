@@ -1,4 +1,4 @@
-"""Qwen3 (dense): no bias, a norm on every head of q and k, and a head size of its own (128 when config.json is silent)."""
+"""Qwen3 (dense): no bias, a norm on every head of q and k, a head size of its own (128 when config.json is silent)."""
 
 from saguaro.models.families.base import Family
 

@@ -83,15 +83,15 @@ class LayerOps(Protocol):
     def norm_linear(
         self, x_TH: torch.Tensor, norm_H: torch.Tensor | None, eps: float, linear: Any, out_TN: torch.Tensor
     ) -> None:
-        """out = linear(rms_norm(x) * norm) + bias; without norm: linear(x) + bias."""
+        """Compute out = linear(rms_norm(x) * norm) + bias; without norm: linear(x) + bias."""
         ...
 
     def linear_add(self, x_TH: torch.Tensor, a_TK: torch.Tensor, linear: Any) -> None:
-        """x += linear(a) + bias, in place."""
+        """Compute x += linear(a) + bias, in place."""
         ...
 
     def mlp_add(self, x_TH: torch.Tensor, norm_H: torch.Tensor, eps: float, gate_up: Any, down: Any) -> None:
-        """x += down(silu(gate) * up) with gate and up from one product on the normed x, in place."""
+        """Compute x += down(silu(gate) * up) with gate and up from one product on the normed x, in place."""
         ...
 
     def attention(self, weights: AttentionWeights) -> AttentionBackend:

@@ -79,11 +79,11 @@ class NativeOps:
         linear: native.PackedLinear,
         out_TN: torch.Tensor,
     ) -> None:
-        """out = linear(rms_norm(x) * norm) + bias."""
+        """Compute out = linear(rms_norm(x) * norm) + bias."""
         native.norm_linear(x_TH, norm_H, eps, linear, out_TN, team=self._team)
 
     def linear_add(self, x_TH: torch.Tensor, a_TK: torch.Tensor, linear: native.PackedLinear) -> None:
-        """x += linear(a) + bias."""
+        """Compute x += linear(a) + bias."""
         native.linear_add(x_TH, a_TK, linear, team=self._team)
 
     def mlp_add(
@@ -94,12 +94,12 @@ class NativeOps:
         gate_up: native.PackedLinear,
         down: native.PackedLinear,
     ) -> None:
-        """x += down(silu(gate) * up)."""
+        """Compute x += down(silu(gate) * up)."""
         native.mlp_add(x_TH, norm_H, eps, gate_up, down, team=self._team)
 
     def attention(self, weights: AttentionWeights) -> AttentionBackend:
         """The paged CPU kernel."""
-        backend: AttentionBackend = ATTENTION.get("cpu")(weights, threads=self._team)
+        backend: AttentionBackend = ATTENTION.get("cpu")(weights, team=self._team)
         return backend
 
     def empty(self, rows: int, columns: int) -> torch.Tensor:

@@ -88,18 +88,18 @@ class TorchOps:
     def norm_linear(
         self, x_TH: torch.Tensor, norm_H: torch.Tensor | None, eps: float, linear: TorchLinear, out_TN: torch.Tensor
     ) -> None:
-        """out = linear(rms_norm(x) * norm) + bias."""
+        """Compute out = linear(rms_norm(x) * norm) + bias."""
         normed_TH = x_TH if norm_H is None else functional.rms_norm(x_TH, (x_TH.shape[-1],), norm_H, eps)
         out_TN.copy_(self._linear(normed_TH, linear))
 
     def linear_add(self, x_TH: torch.Tensor, a_TK: torch.Tensor, linear: TorchLinear) -> None:
-        """x += linear(a) + bias."""
+        """Compute x += linear(a) + bias."""
         x_TH.add_(self._linear(a_TK, linear))
 
     def mlp_add(
         self, x_TH: torch.Tensor, norm_H: torch.Tensor, eps: float, gate_up: TorchLinear, down: TorchLinear
     ) -> None:
-        """x += down(silu(gate) * up)."""
+        """Compute x += down(silu(gate) * up)."""
         normed_TH = functional.rms_norm(x_TH, (x_TH.shape[-1],), norm_H, eps)
         gate_TF, up_TF = self._linear(normed_TH, gate_up).chunk(2, dim=-1)
         x_TH.add_(self._linear(functional.silu(gate_TF) * up_TF, down))

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.models.families import FAMILIES
 from saguaro.models.config import END_TEXTS, ModelConfig
+from saguaro.models.families import FAMILIES
 from saguaro.models.weights.gguf_header import GgufFile, StringArray, TensorInfo
 from saguaro.models.weights.names import GGUF_ROPE, from_gguf_name
 
 if TYPE_CHECKING:
     import torch
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 CONTROL, USER_DEFINED, UNUSED = 3, 4, 5
 
 

@@ -1,0 +1,92 @@
+"""Every transport: order, tags, depth, laws, rows, and a peer that does not read."""
+
+import pytest
+import torch
+
+from saguaro.protocol.messages import Release, Taken
+from saguaro.transport import TRANSPORTS
+from saguaro.transport.base import DraftPort, Entry, Key, TargetPort
+
+KEY = Key(request=5, round=2, base=10, accepted=1, bonus=33)
+
+
+@pytest.fixture(params=TRANSPORTS.names())
+def ends(request: pytest.FixtureRequest) -> tuple[TargetPort, DraftPort]:
+    return TRANSPORTS.get(request.param)()
+
+
+def test_messages_arrive_in_order_and_once(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    assert not draft.has_news()
+    sent = [Taken(5, r, "neural", tuple(range(r))) for r in range(20)]
+    for message in sent:
+        assert target.send(message)
+    assert draft.has_news()
+    assert draft.receive() == sent
+    assert draft.receive() == []
+
+
+def test_an_entry_is_found_by_its_whole_key_and_grows(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    assert target.find(1, KEY) is None
+    draft.publish(1, 3, Entry(KEY, (7,)), fresh=True)
+    draft.publish(1, 3, Entry(KEY, (7, 8)), fresh=False)
+    assert target.find(1, KEY) == Entry(KEY, (7, 8))
+    assert target.find(0, KEY) is None
+    for other in (
+        Key(6, 2, 10, 1, 33), Key(5, 3, 10, 1, 33), Key(5, 2, 11, 1, 33), Key(5, 2, 10, 0, 33), Key(5, 2, 10, 1, 34),
+    ):  # fmt: skip
+        assert target.find(1, other) is None
+
+
+def test_a_record_used_again_forgets_what_it_held(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    draft.publish(0, 1, Entry(KEY, (7, 8, 9)), fresh=True)
+    newer = Key(5, 3, 12, 0, 4)
+    draft.publish(0, 1, Entry(newer, (1,)), fresh=True)
+    assert target.find(0, KEY) is None
+    assert target.find(0, newer) == Entry(newer, (1,))
+
+
+def test_large_request_numbers_are_told_apart(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    big = Key(2**40 + 5, 2, 10, 1, 33)
+    draft.publish(0, 1, Entry(big, (7,)), fresh=True)
+    assert target.find(0, big) == Entry(big, (7,))
+    assert target.find(0, KEY) is None
+
+
+def test_laws_and_row_states_cross(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    laws = torch.rand(2, 16)
+    for depth in range(2):
+        draft.publish_laws(0, depth, laws[depth])
+    assert torch.equal(target.laws(0, 2), laws)
+    assert not target.caught_up(0, 5)
+    draft.set_row(0, 5, caught_up=True, full_round=2)
+    assert target.caught_up(0, 5)
+    assert not target.caught_up(0, 6)
+    assert target.full(0, KEY)
+    assert not target.full(0, Key(5, 3, 10, 1, 33))
+
+
+def test_waiting_ends_by_time_or_by_the_condition(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    assert not target.wait(lambda: False, 0.01)
+    assert target.wait(lambda: True, 0.01)
+    assert not draft.wait_news(0.001)
+    target.send(Release(1))
+    assert draft.wait_news(0.001)
+
+
+def test_the_mailbox_says_no_when_nobody_reads() -> None:
+    target, draft = TRANSPORTS.get("mailbox")()
+    message = Taken(1, 0, "neural", tuple(range(1000)))
+    sent = 0
+    while target.send(message):
+        sent += 1
+        assert sent < 1000
+    assert len(draft.receive()) == sent
+    for _ in range(3 * sent):  # the ring goes round, frames split at its end
+        assert target.send(message)
+        assert draft.receive() == [message]

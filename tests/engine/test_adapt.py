@@ -1,0 +1,36 @@
+"""Plans from times: what must come out where the answer is plain."""
+
+import pytest
+
+from saguaro.engine.adapt import plan_sd, plan_ssd, time_for
+
+
+def test_times_between_and_beyond_the_measured_ones() -> None:
+    times = {1: 1.0, 4: 4.0, 8: 4.0}
+    assert time_for(times, 4) == 4.0
+    assert time_for(times, 2) == pytest.approx(2.0)
+    assert time_for(times, 6) == 4.0
+    assert time_for(times, 12) == 4.0
+    assert time_for({1: 1.0}, 3) == 3.0
+
+
+def test_a_free_draft_is_used_to_the_full_and_a_dear_one_hardly() -> None:
+    flat = dict.fromkeys(range(1, 10), 1.0)
+    assert plan_sd(flat, dict.fromkeys((1, 2, 4, 8), 1e-6)).lookahead == 8
+    assert plan_sd(flat, dict.fromkeys((1, 2, 4, 8), 1.0)).lookahead == 1
+    assert plan_ssd(flat, dict.fromkeys((1, 2, 4, 8), 1e-6)).lookahead == 8
+
+
+def test_ssd_hides_the_draft() -> None:
+    verify = dict.fromkeys(range(1, 10), 1.0)
+    step = dict.fromkeys((1, 2, 4, 8, 16), 0.2)
+    sd, ssd = plan_sd(verify, step), plan_ssd(verify, step)
+    assert ssd.tokens_per_second > sd.tokens_per_second
+    assert ssd.lookahead >= sd.lookahead
+    assert ssd.budget == 16  # rows are free here
+
+
+def test_rows_that_cost_limit_the_budget() -> None:
+    verify = dict.fromkeys(range(1, 10), 1.0)
+    step = {rows: 0.1 * rows for rows in (1, 2, 4, 8, 16)}
+    assert plan_ssd(verify, step).budget < 8

@@ -1,0 +1,33 @@
+"""Running estimates follow what they see."""
+
+from saguaro.engine.metrics import Estimates
+
+
+def test_acceptance_starts_at_the_prior_and_converges() -> None:
+    e = Estimates(4)
+    assert e.acceptance(4) == [0.8] * 4
+    for _ in range(400):
+        e.verified(4, 2)
+    a = e.acceptance(4)
+    assert a[0] > 0.99
+    assert a[1] > 0.99
+    assert a[2] < 0.02
+    assert a[3] == 0.8  # never reached, so nothing was learnt
+
+
+def test_times_are_interpolated_and_outliers_count_little() -> None:
+    e = Estimates(4)
+    e.verify_took(1, 0.1)
+    assert e.verify_seconds(1) == 0.1
+    assert 0.1 < e.verify_seconds(4) < 0.12
+    e.verify_took(1, 100.0)
+    assert e.verify_seconds(1) <= 0.1 * 1.2 + 1e-9
+
+
+def test_the_rate_is_tokens_over_seconds() -> None:
+    e = Estimates(4)
+    e.verify_took(1, 0.5)
+    assert e.rate() == 2.0
+    for _ in range(500):
+        e.round_took(3, 0.5)
+    assert abs(e.rate() - 6.0) < 1e-6

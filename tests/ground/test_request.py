@@ -1,0 +1,48 @@
+"""Sampling parameters: ranges, unknown names, and the arithmetic of the counters."""
+
+import pytest
+
+from saguaro.errors import RequestRefused
+from saguaro.request import RequestMetrics, SamplingParams
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"temperature": -0.1},
+        {"temperature": float("nan")},
+        {"temperature": "hot"},
+        {"top_k": -1},
+        {"top_k": 1.5},
+        {"top_p": 0},
+        {"top_p": 1.1},
+        {"max_tokens": 0},
+        {"seed": 2**64},
+        {"stop": [""]},
+        {"stop_token_ids": [-1]},
+        {"ignore_eos": 1},
+    ],
+)
+def test_values_out_of_range_are_refused(values: dict[str, object]) -> None:
+    with pytest.raises(RequestRefused):
+        SamplingParams(**values)  # type: ignore[arg-type]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(RequestRefused, match="temperature"):
+        SamplingParams.from_dict({"temprature": 1.0})
+
+
+def test_one_stop_string_is_a_tuple() -> None:
+    assert SamplingParams(stop="END").stop == ("END",)
+
+
+def test_rates_follow_their_definitions() -> None:
+    m = RequestMetrics(rounds=4, drafted=10, verified=8, accepted=6, hits=3, misses=1, hit_depth_sum=7)
+    assert m.acceptance_length == 1 + 6 / 4
+    assert m.acceptance_rate == 6 / 8
+    assert m.accepted_share == 6 / 10
+    assert m.hit_rate == 3 / 4
+    assert m.depth == 7 / 3
+    assert RequestMetrics().hit_rate is None
+    assert RequestMetrics().acceptance_length is None

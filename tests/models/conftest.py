@@ -1,0 +1,121 @@
+"""What the tests of models share: a way to run one row, tiny checkpoints written by transformers, real files."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+
+from saguaro.attention.base import AttentionPlan
+
+PAGE = 8
+
+
+@dataclass
+class Pool:
+    """Keys and values of one row."""
+
+    k: list[torch.Tensor] = field(default_factory=list)
+    v: list[torch.Tensor] = field(default_factory=list)
+
+
+def make_pool(model, num_slots: int) -> Pool:
+    shape = (num_slots, model.config.num_kv_heads, model.config.head_dim)
+    layers = range(model.config.num_layers)
+    return Pool(*([torch.zeros(shape, dtype=model.pool_dtype) for _ in layers] for _ in "kv"))
+
+
+def int32(values) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=torch.int32)
+
+
+def extend_plan(start: int, count: int, *, pages: list[int], positions=None) -> AttentionPlan:
+    """`count` tokens behind `start` earlier ones of one row."""
+    places = range(start, start + count)
+    return AttentionPlan(
+        positions_T=int32(list(positions) if positions is not None else list(places)),
+        slots_T=int32([pages[p // PAGE] * PAGE + p % PAGE for p in places]),
+        row_T=torch.zeros(count, dtype=torch.int32),
+        tables_RP=int32([pages]),
+        shared_T=int32([p + 1 for p in places]),
+        own_TS=torch.zeros(count, 1, dtype=torch.int32),
+        own_count_T=torch.zeros(count, dtype=torch.int32),
+        page_size=PAGE,
+    )
+
+
+@pytest.fixture(scope="session")
+def run_row():
+    """Hidden states (T, H) of one row run in one call; positions may be spread out."""
+
+    def run(model, ids, *, positions=None, interrupt=None) -> torch.Tensor | None:
+        num_pages = -(-len(ids) // PAGE)
+        plan = extend_plan(0, len(ids), pages=list(range(num_pages)), positions=positions)
+        return model.forward(torch.tensor(ids), plan, make_pool(model, num_pages * PAGE), interrupt=interrupt)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def logits_of(run_row):
+    """Logits (T, V) of one row run in one call."""
+    return lambda model, ids, **options: model.logits(run_row(model, ids, **options))
+
+
+@pytest.fixture(scope="session")
+def real_model(models_directory):
+    """Path of a real GGUF file, or a skip with its reason."""
+
+    def path(name: str) -> Path:
+        file = models_directory / name
+        if not file.exists():
+            pytest.skip(f"{name} is not in {models_directory}")
+        return file
+
+    return path
+
+
+@pytest.fixture(scope="session")
+def save_tiny(tmp_path_factory):
+    """Build a tiny random model with transformers and save it; returns (their model, directory)."""
+    import transformers
+
+    def save(family: str, *, seed: int = 0, **changes):
+        sizes = {
+            "vocab_size": 96,
+            "hidden_size": 64,
+            "intermediate_size": 80,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 8192,
+        }
+        names = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+        config = getattr(transformers, f"{names[family]}Config")(**(sizes | changes))
+        torch.manual_seed(seed)
+        theirs = getattr(transformers, f"{names[family]}ForCausalLM")(config).eval()
+        with torch.no_grad():
+            for parameter in theirs.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+        directory = tmp_path_factory.mktemp(family)
+        theirs.save_pretrained(directory)
+        return theirs, directory
+
+    return save
+
+
+@pytest.fixture
+def edit_config():
+    """Change config.json of a directory; None removes a key."""
+
+    def edit(directory: Path, **changes) -> None:
+        path = directory / "config.json"
+        config = json.loads(path.read_text())
+        for key, value in changes.items():
+            config[key] = value
+            if value is None:
+                del config[key]
+        path.write_text(json.dumps(config))
+
+    return edit

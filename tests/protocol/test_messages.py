@@ -1,0 +1,68 @@
+"""Messages: every value survives its bytes, and damaged bytes are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saguaro.errors import ProtocolError
+from saguaro.protocol.messages import SOURCES, Admit, Configure, Decided, Message, Release, Taken, decode, encode
+
+ids = st.lists(st.integers(0, 2**31 - 1), max_size=12).map(tuple)
+u32 = st.integers(0, 2**32 - 1)
+requests = st.integers(0, 2**62)
+finite = st.floats(0, 100, allow_nan=False)
+messages = st.one_of(
+    st.builds(
+        Admit,
+        request=requests, row=u32, round=u32, seed=st.integers(0, 2**64 - 1), choice=u32,
+        temperature=finite, top_k=u32, top_p=finite, tokens=ids,
+    ),
+    st.builds(
+        Decided,
+        request=requests, round=u32, base=u32, accepted=u32, bonus=st.integers(0, 2**31 - 1),
+        source=st.sampled_from(SOURCES), pending=st.booleans(), wanted=st.integers(0, 255), tokens=ids,
+    ),
+    st.builds(Taken, request=requests, round=u32, source=st.sampled_from(SOURCES), tokens=ids),
+    st.builds(Release, request=requests),
+    st.builds(
+        Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,
+        tokens=ids,
+    ),
+)  # fmt: skip
+
+
+@given(messages)
+def test_a_message_survives_its_bytes(message: Message) -> None:
+    assert decode(encode(message)) == message
+
+
+@given(messages, st.data())
+def test_cut_or_grown_frames_are_refused(message: Message, data: st.DataObject) -> None:
+    frame = encode(message)
+    cut = data.draw(st.integers(0, len(frame) - 1))
+    with pytest.raises(ProtocolError):
+        decode(frame[:cut])
+    with pytest.raises(ProtocolError):
+        decode(frame + b"\0")
+
+
+@given(st.binary(max_size=64))
+def test_noise_is_refused_or_is_a_message(frame: bytes) -> None:
+    try:
+        message = decode(frame)
+    except ProtocolError:
+        return
+    assert encode(message) == frame
+
+
+def test_another_version_is_refused_by_name() -> None:
+    frame = bytearray(encode(Release(1)))
+    frame[2] += 1
+    with pytest.raises(ProtocolError, match="version"):
+        decode(bytes(frame))
+
+
+def test_a_negative_token_is_refused() -> None:
+    frame = encode(Taken(1, 0, "neural", (5,)))[:-4] + b"\xff\xff\xff\xff"
+    with pytest.raises(ProtocolError, match="negative"):
+        decode(frame)
