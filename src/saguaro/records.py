@@ -157,7 +157,9 @@ def _row(key: tuple[Any, ...], runs: list[dict[str, Any]], speeds: dict[tuple[An
     values = [run["tokens_per_second"] for run in runs]
 
     def ratio(other: str) -> float | None:
-        pairs = [(run["tokens_per_second"], speeds.get((temperature, batch, other, False, run["repeat"]))) for run in runs]
+        pairs = [
+            (run["tokens_per_second"], speeds.get((temperature, batch, other, False, run["repeat"]))) for run in runs
+        ]
         return _median(speed / base for speed, base in pairs if base)
 
     return Row(

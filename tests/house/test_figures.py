@@ -10,7 +10,9 @@ def pages(root):
 
 
 def test_blocks_are_up_to_date(root):
-    stale = [path.name for path in pages(root) if fill(text := path.read_text("utf-8"), root / "benchmarks/results") != text]
+    stale = [
+        path.name for path in pages(root) if fill(text := path.read_text("utf-8"), root / "benchmarks/results") != text
+    ]
     assert not stale, f"run `make figures`: {stale}"
 
 

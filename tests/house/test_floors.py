@@ -54,13 +54,13 @@ def imports(tree: ast.Module) -> set[str]:
 
 
 def complaint(room: str, imported: str) -> str | None:
-    if imported == room or imported not in FLOORS and imported != TEST_KIT:
+    if imported == room or (imported not in FLOORS and imported != TEST_KIT):
         return None  # its own package, or a name of saguaro/__init__ (checked by test_public_names)
     if imported == TEST_KIT:
         return f"{room} imports the test kit"
     if room == TEST_KIT:
         return f"the test kit imports {imported} of floor {FLOORS[imported]}" if FLOORS[imported] > 9 else None
-    if room in GROUND and imported in GROUND or FLOORS[imported] < FLOORS[room]:
+    if (room in GROUND and imported in GROUND) or FLOORS[imported] < FLOORS[room]:
         return None
     return f"{room} (floor {FLOORS[room]}) imports {imported} (floor {FLOORS[imported]})"
 

@@ -88,5 +88,7 @@ def _tracked(root):
     files += [path for path in root.iterdir() if path.is_file() and path.name not in {"LICENSE", ".git"}]
     skip = {"__pycache__", "prompts", "results"}
     return [
-        path for path in files if path.suffix in TEXT_SUFFIXES and not skip & set(path.parts) and path.name != "test_shape.py"
+        path
+        for path in files
+        if path.suffix in TEXT_SUFFIXES and not skip & set(path.parts) and path.name != "test_shape.py"
     ]

@@ -119,3 +119,73 @@ def edit_config():
         path.write_text(json.dumps(config))
 
     return edit
+
+
+CORPUS = [
+    "The quick brown fox doesn't jump over 12345 lazy dogs; they'RE asleep.",
+    "def f(x):\n    return {'a': x + 1}  # naïve café — 東京 🌵\r\n\r\n",
+    "  leading spaces\tand tabs, 3.14159 and 2026-11-29!!  ",
+]
+SPECIALS = ["<|begin|>", "<|eot_id|>", "<|pad|>"]
+TOOL = "<tool_call>"
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    return CORPUS
+
+
+@pytest.fixture(scope="session")
+def make_backend():
+    """A small byte-level BPE, trained on the corpus, with a given splitting rule; as a `tokenizers` object."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    def make(pattern, *, whole_words=False, digits=False, compose=False, bos=False):
+        backend = Tokenizer(models.BPE(ignore_merges=whole_words))
+        split = [pre_tokenizers.Split(Regex(pattern), behavior="isolated")] if pattern else []
+        single = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*single, *split, byte_level])
+        backend.decoder = decoders.ByteLevel()
+        if compose:
+            backend.normalizer = normalizers.NFC()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+        backend.train_from_iterator(CORPUS * 3, trainer)
+        backend.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in SPECIALS])
+        backend.add_tokens([AddedToken(TOOL, normalized=False, special=False)])
+        if bos:
+            pair = (SPECIALS[0], backend.token_to_id(SPECIALS[0]))
+            backend.post_processor = processors.TemplateProcessing(single=f"{SPECIALS[0]} $A", special_tokens=[pair])
+        return backend
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def gguf_keys_of():
+    """The metadata that a converter would write for a `tokenizers` object, padded to a round number."""
+    from saguaro.models.weights.gguf_header import StringArray
+
+    def array(strings):
+        raw = b"".join(len(item).to_bytes(8, "little") + item for item in (text.encode() for text in strings))
+        return StringArray(raw, len(strings))
+
+    def keys(backend, pre, *, eos="<|pad|>", padding=5, **more):
+        described = json.loads(backend.to_str())
+        size = backend.get_vocab_size()
+        tokens = [backend.id_to_token(token) for token in range(size)] + [f"[PAD{size + n}]" for n in range(padding)]
+        special = {entry["id"]: 3 if entry["special"] else 4 for entry in described["added_tokens"]}
+        types = [special.get(token, 1) if token < size else 5 for token in range(len(tokens))]
+        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in described["model"]["merges"]]
+        return {
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": pre,
+            "tokenizer.ggml.tokens": array(tokens),
+            "tokenizer.ggml.token_type": types,
+            "tokenizer.ggml.merges": array(merges),
+            "tokenizer.ggml.bos_token_id": backend.token_to_id(SPECIALS[0]),
+            "tokenizer.ggml.eos_token_id": backend.token_to_id(eos),
+        } | more
+
+    return keys

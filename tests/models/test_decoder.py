@@ -18,7 +18,7 @@ CASES = {
     "llama, scaling by 8": ("llama", {"rope_parameters": LLAMA3 | {"factor": 8.0}}),
     "llama, scaling by 32, tied": ("llama", {"rope_parameters": LLAMA3 | {"factor": 32.0}, "tie_word_embeddings": True}),
     "llama 2, one kv head a head": ("llama", {"num_key_value_heads": 4}),
-    "smollm, three heads a kv head": ("llama", {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16}),
+    "smollm, three heads a kv head": ("llama", {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 2}),
     "qwen2": ("qwen2", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
     "qwen2, tied, seven heads a kv head": (
         "qwen2",

@@ -289,8 +289,11 @@ class _Run:
 
 
 def _array(logits: Any) -> np.ndarray:
-    values = np.array(logits)
-    return values if values.dtype == np.float64 else values.astype(np.float32)
+    """The logits as a fresh array: float64 stays, everything else becomes float32."""
+    if isinstance(logits, torch.Tensor):
+        return (logits if logits.dtype == torch.float64 else logits.float()).detach().numpy().copy()
+    values = np.asarray(logits)
+    return values.copy() if values.dtype == np.float64 else values.astype(np.float32)
 
 
 def _law(scores_V: np.ndarray, temperature: float) -> np.ndarray:

@@ -95,8 +95,8 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 def waits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
     """Milliseconds a round that the target waited, by reason, between two statistics of one engine.
 
-    Reasons: `depth` (a covered outcome, for a deeper entry), `pending` (a missed row, for a neural proposal), `handover`
-    (passing the answer over).
+    Reasons: `depth` (a covered outcome, for a deeper entry), `pending` (a missed row, for a neural proposal) and
+    `handover` (passing the answer over).
     """
     old, new = dict(before.get("waited") or {}), dict(after.get("waited") or {})
     grown = {name: float(value) - float(old.get(name, 0.0)) for name, value in new.items()}

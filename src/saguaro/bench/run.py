@@ -22,7 +22,6 @@ from saguaro.records import SCHEMA
 from saguaro.request import Completion, SamplingParams
 
 
-
 @dataclass(frozen=True)
 class Setting:
     """What the lanes of a repeat have in common."""
@@ -144,7 +143,9 @@ def _generate(llm: Any, settings: BenchSettings, setting: Setting) -> list[list[
     return groups
 
 
-def _params(settings: BenchSettings, temperature: float, numbers: Sequence[int], max_tokens: int) -> list[SamplingParams]:
+def _params(
+    settings: BenchSettings, temperature: float, numbers: Sequence[int], max_tokens: int
+) -> list[SamplingParams]:
     return [
         SamplingParams(
             temperature=temperature, seed=settings.seed + number, max_tokens=max_tokens, ignore_eos=settings.ignore_eos

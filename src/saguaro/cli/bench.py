@@ -27,14 +27,18 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--modes", type=names, default=list(MODES), help="of ar,sd,ssd (default all)")
     group.add_argument("--temperature", type=numbers, default=[0.0], help="one or several, by comma (default 0)")
     group.add_argument("--batch", type=wholes, default=[1], help="rows at once; one or several, by comma (default 1)")
-    group.add_argument("--repeats", type=at_least_one, default=3, help="passes, modes interleaved within each (default 3)")
+    group.add_argument(
+        "--repeats", type=at_least_one, default=3, help="passes, modes interleaved within each (default 3)"
+    )
     group.add_argument("--max-tokens", type=at_least_one, default=128, help="tokens of each output (default 128)")
     group.add_argument("--seed", type=whole, default=0, help="prompt i has the key seed + i (default 0)")
     group.add_argument("--respect-eos", action="store_true", help="end outputs at the model's stop tokens")
     group.add_argument("--json", type=Path, metavar="OUT", help="write the record here, after every run")
     placement = parser.add_argument_group("placement").add_mutually_exclusive_group()
     placement.add_argument(
-        "--paper-placement", action="store_true", help="AR and SD on the target's device, SSD adds the draft's (default)"
+        "--paper-placement",
+        action="store_true",
+        help="AR and SD on the target's device, SSD adds the draft's (default)",
     )
     placement.add_argument("--equal-hardware", action="store_true", help="also AR and SD on every device that SSD has")
     add_engine_flags(parser, without=("mode",))

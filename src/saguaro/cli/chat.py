@@ -6,6 +6,8 @@ Must not know: how decoding works. Tests: tests/cli/test_chat.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -78,7 +80,9 @@ class Conversation:
         room = self._checked.context - len(ids)
         if room < 1:
             self._messages.pop()
-            print(f"the conversation has {len(ids)} tokens and the context is {self._checked.context}; /clear forgets it.")
+            print(
+                f"the conversation has {len(ids)} tokens and the context is {self._checked.context}; /clear forgets it."
+            )
             return
         said: list[str] = []
         pieces = self._llm.stream(ids, self._params)
@@ -90,17 +94,16 @@ class Conversation:
                     self._metrics.append(delta.metrics)
         except KeyboardInterrupt:
             print(" [stopped]", end="")
-            pieces.close()  # aborts the request
+            if close := getattr(pieces, "close", None):
+                close()  # ends the request
         print()
         self._messages.append({"role": "assistant", "content": "".join(said)})
 
 
 def _lines() -> Iterator[str]:
     """Lines typed by the user, until the end of input; Ctrl-C at the prompt ends too."""
-    try:
-        import readline  # noqa: F401  # history and editing, where the platform has it
-    except ImportError:
-        pass
+    with contextlib.suppress(ImportError):  # history and editing, where the platform has it
+        importlib.import_module("readline")
     while True:
         try:
             yield input("> ").strip()

@@ -1,7 +1,8 @@
 """Refuses what cannot work before torch is imported and before any weights load: a sentence in well under two seconds.
 
-`engine.resolve` knows what cannot work (devices, files, pairs of tokenizers, sizes) and needs no torch; here it is asked
-early, and prompts are measured against the context. Must not know: how anything is run. Tests: tests/cli/test_bad_input.py.
+`engine.resolve` knows what cannot work (devices, files, pairs of tokenizers, sizes) and needs no torch; here it is
+asked early, and prompts are measured against the context. Must not know: how anything is run.
+Tests: tests/cli/test_bad_input.py.
 """
 
 from __future__ import annotations

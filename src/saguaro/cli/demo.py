@@ -32,7 +32,9 @@ TOY_TARGET = "toy:llama?seed=0&layers=4&hidden=128&ffn=256"
 TOY_DRAFT = "toy:llama?seed=0&layers=4&hidden=128&ffn=256&noise=0.03"
 # Toy models take less time than a message: in lockstep the target waits until all branches are full.
 TOY_ENGINE = {"target": TOY_TARGET, "draft": TOY_DRAFT, "lookahead": 4, "budget": 12, "pacing": "lockstep"}
-TOY_NOTE = "Toy models show that the machinery works; they are far too small for speculation to pay, and run in lockstep."
+TOY_NOTE = (
+    "Toy models show that the machinery works; they are far too small for speculation to pay, and run in lockstep."
+)
 PIPE_WIDTH = 132  # columns of the table where there is no terminal
 TITLES = {
     "ar": "AR: the target alone",
@@ -44,7 +46,9 @@ TITLES = {
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
     parser.add_argument("--toy", action="store_true", help="tiny random models: seconds, no download, no sense")
-    parser.add_argument("--prompts", type=at_least_one, default=len(PROMPTS), help=f"how many prompts (default {len(PROMPTS)})")
+    parser.add_argument(
+        "--prompts", type=at_least_one, default=len(PROMPTS), help=f"how many prompts (default {len(PROMPTS)})"
+    )
     parser.add_argument("--max-tokens", type=at_least_one, help="tokens of each output (default 96; 48 with --toy)")
     parser.add_argument("--temperature", type=number, default=0.0, help="0 is greedy (default)")
     parser.add_argument("--seed", type=whole, default=0, help="key of the noise (default 0)")
@@ -153,7 +157,9 @@ def _finish(outcomes: Sequence[Outcome], *, note: str) -> int:
     console = Console()
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    table = Table(caption="waits: milliseconds a round that the target waited for a deeper branch, for a missed row, to hand over")
+    table = Table(
+        caption="waits: milliseconds a round that the target waited for a deeper branch, for a missed row, to hand over"
+    )
     for head in HEADS:
         table.add_column(head, justify="left" if head in ("", "devices") else "right")
     for outcome in outcomes:
@@ -166,8 +172,10 @@ def _finish(outcomes: Sequence[Outcome], *, note: str) -> int:
     return 0 if same else 1
 
 
-HEADS = ("", "devices", "tokens/s", "speed-up", "tokens a round", "hit rate", "depth", "waits: depth", "miss", "hand-over",
-         "first token ms")  # fmt: skip
+HEADS = (
+    "", "devices", "tokens/s", "speed-up", "tokens a round", "hit rate", "depth", "waits: depth", "miss", "hand-over",
+    "first token ms",
+)  # fmt: skip
 
 
 def _cells(outcome: Outcome, first: Outcome) -> list[str]:
@@ -175,7 +183,9 @@ def _cells(outcome: Outcome, first: Outcome) -> list[str]:
     rounds, hits = sum(x.rounds for x in m), sum(x.hits for x in m)
     looked = hits + sum(x.misses for x in m)
     speed, base = outcome.tokens_per_second, first.tokens_per_second
-    waits_ = [outcome.wait_ms.get(name) if outcome.lane.mode != "ar" else None for name in ("depth", "pending", "handover")]
+    waits_ = [
+        outcome.wait_ms.get(name) if outcome.lane.mode != "ar" else None for name in ("depth", "pending", "handover")
+    ]
     return [
         outcome.lane.mode.upper(),
         outcome.lane.devices,

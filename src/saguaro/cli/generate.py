@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
     parser.add_argument("text", nargs="?", help="the prompt; - reads standard input")
-    parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="a prompt; may be given several times")
     parser.add_argument(
-        "--prompt-file", metavar="FILE", help="a .jsonl file with a field `prompt` a line, or a text file; - is standard input"
+        "--prompt", action="append", default=[], metavar="TEXT", help="a prompt; may be given several times"
+    )
+    parser.add_argument(
+        "--prompt-file",
+        metavar="FILE",
+        help="a .jsonl file with a field `prompt` a line, or a text file; - is standard input",
     )
     parser.add_argument("--chat", action="store_true", help="the prompt is a user's message; apply the chat template")
     parser.add_argument("--system", metavar="TEXT", help="system message, with --chat")
@@ -140,4 +144,3 @@ def _stream(llm: LLM, prompt: str | list[int], params: SamplingParams, *, as_jso
     if stats and metrics is not None:
         print(stats_line([metrics]), file=sys.stderr)
     return 0
-

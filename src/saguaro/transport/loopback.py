@@ -19,6 +19,8 @@ from saguaro.transport.base import DraftStatus, Entry, Key
 class Loopback:
     """Both ends at once. `step` is set by whoever owns the draft: it runs one draft step, False when it was idle."""
 
+    local = True
+
     def __init__(self, *, steps_per_round: int | None = None) -> None:
         self.step: Callable[[], bool] | None = None
         self.steps_per_round = steps_per_round

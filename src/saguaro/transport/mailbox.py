@@ -83,6 +83,8 @@ class Mailbox:
 class MailboxTarget(Mailbox):
     """The target's end."""
 
+    local = False
+
     def send(self, message: Message) -> bool:
         frame = encode(message)
         written, read = int(self._cursor[0]), int(self._cursor[1])
@@ -135,6 +137,9 @@ class MailboxTarget(Mailbox):
                 return False
             time.sleep(POLL_SECONDS)
         return True
+
+    def elapse(self) -> None:
+        """The draft runs in a process of its own."""
 
 
 class MailboxDraft(Mailbox):
