@@ -9,7 +9,9 @@ def test_nothing():
 
 
 def test_random_tokens_are_uniform_over_the_vocabulary():
-    tokens = [t for r in range(2000) for t in propose_random(3, 0, position=10, round_number=r, depth=4, vocab=16).tokens]
+    tokens = [
+        t for r in range(2000) for t in propose_random(3, 0, position=10, round_number=r, depth=4, vocab=16).tokens
+    ]
     counts = torch.tensor(tokens).bincount(minlength=16).double()
     expected = len(tokens) / 16
     statistic = ((counts - expected) ** 2 / expected).sum() / 2

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from saguaro.algorithm.cache import SpeculationCache
 from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.algorithm.outcomes import candidates_needed, predict
+from saguaro.algorithm.ranking import top_ids
 from saguaro.algorithm.saguaro_sampling import scale
-from saguaro.algorithm.sampling import law, top_ids
+from saguaro.algorithm.sampling import law
 from saguaro.algorithm.terms import Proposal
 from saguaro.algorithm.verify import outcome_law
 
@@ -78,7 +79,11 @@ class World:
     def verification(self, length, prefixes, masses, laws):
         """Every drafted sequence and every outcome: sequences (S, d), masses (M, S, d + 1, V)."""
         depth = len(laws)
-        drafted = torch.tensor(list(itertools.product(range(self.vocab), repeat=depth))).long().reshape(self.vocab**depth, depth)
+        drafted = (
+            torch.tensor(list(itertools.product(range(self.vocab), repeat=depth)))
+            .long()
+            .reshape(self.vocab**depth, depth)
+        )
         codes = [prefixes[:, None].expand(-1, len(drafted))]
         for i in range(depth):
             codes.append(codes[-1] * self.vocab + drafted[:, i])

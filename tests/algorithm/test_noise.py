@@ -149,7 +149,14 @@ def test_no_correlation_between_neighbours():
     row = words(row_key(5, 0, 100))
     others = [
         words(row_key(seed, choice, position))
-        for seed, choice, position in [(5, 0, 101), (5, 0, 102), (5, 1, 100), (6, 0, 100), (4, 0, 100), (5, 0, 100 + 2**16)]
+        for seed, choice, position in [
+            (5, 0, 101),
+            (5, 0, 102),
+            (5, 1, 100),
+            (6, 0, 100),
+            (4, 0, 100),
+            (5, 0, 100 + 2**16),
+        ]
     ]
     pairs = [(row, other) for other in others] + [(row[:-gap], row[gap:]) for gap in (1, 2, 3, 64, 2**16)]
     # A token's word at one position against its neighbour's at the next, as a lattice would show.

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saguaro.algorithm.outcomes import predict
+from saguaro.algorithm.ranking import top_ids
 from saguaro.algorithm.saguaro_sampling import scale
-from saguaro.algorithm.sampling import top_ids
 from saguaro.algorithm.verify import acceptance, residual
 from saguaro.errors import ConfigError
 from saguaro.theory.acceptance import acceptance_rate
@@ -52,9 +52,7 @@ def test_theorem_19_for_the_scheme_that_excludes_it():
         assert hit_rate(p, draft, 2, ranked_by=q, sent_is_excluded=True) == pytest.approx(hits)
 
 
-@pytest.mark.parametrize(
-    ("c", "hits"), [(1, 0.50), (0.9, 0.46), (0.8, 0.35), (0.7, 0.0), (0.6, 0.91), (0.5, 1.0)]
-)
+@pytest.mark.parametrize(("c", "hits"), [(1, 0.50), (0.9, 0.46), (0.8, 0.35), (0.7, 0.0), (0.6, 0.91), (0.5, 1.0)])
 def test_hits_need_not_grow_once_the_sent_token_is_excluded(c, hits):
     p, q = law(0.5, 0.3, 0.2), law(0.6, 0.25, 0.15)
     found = hit_rate(p, scale(q[None], 1, c)[0], 1, ranked_by=q, sent_is_excluded=True)

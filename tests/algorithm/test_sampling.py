@@ -12,8 +12,6 @@ from saguaro.algorithm.sampling import (
     draw_shared_noise,
     law,
     processed_scores,
-    top_ids,
-    top_mask,
     uniform,
 )
 from saguaro.errors import ConfigError
@@ -102,7 +100,9 @@ def test_shared_noise_draws_from_the_law(temperature, top_k, top_p):
     """The Gumbel-max trick: argmax of score + noise has the law softmax(score), here over 60,000 positions."""
     logits = torch.randn(1, 16, generator=torch.Generator().manual_seed(4)) * 1.5
     rows = 60_000
-    drawn = draw_shared_noise(logits.expand(rows, -1), temperature, keys=keys(rows)) if top_k == 0 and top_p == 1 else None
+    drawn = (
+        draw_shared_noise(logits.expand(rows, -1), temperature, keys=keys(rows)) if top_k == 0 and top_p == 1 else None
+    )
     if drawn is None:  # filters are the same for every row: process one
         scores = processed_scores(logits, temperature, top_k, top_p)
         drawn = draw_shared_noise(scores.expand(rows, -1), 1.0, keys=keys(rows))
@@ -199,7 +199,10 @@ def test_uniform_is_open_and_uses_every_part_of_its_key():
     base = {"position": 5, "round_number": 2, "branch": (1, 7), "purpose": "draft"}
     changes = [{}, {"position": 6}, {"round_number": 3}, {"branch": (2, 7)}, {"branch": (1, 8)}, {"branch": None}]
     changes += [{"purpose": "accept"}, {"purpose": "residual"}]
-    numbers = [uniform(1, 0, **{**base, **change}) for change in changes] + [uniform(2, 0, **base), uniform(1, 1, **base)]
+    numbers = [uniform(1, 0, **{**base, **change}) for change in changes] + [
+        uniform(2, 0, **base),
+        uniform(1, 1, **base),
+    ]
     assert len(set(numbers)) == len(numbers)
     assert all(0 < number < 1 for number in numbers)
     assert uniform(1, 0, **base) == numbers[0]
@@ -209,21 +212,3 @@ def test_uniform_is_open_and_uses_every_part_of_its_key():
 def test_uniform_excludes_both_ends(bits, monkeypatch):
     monkeypatch.setattr("saguaro.algorithm.sampling.draw_bits", lambda *args, **kwargs: bits)
     assert 0 < uniform(0, 0, position=0, round_number=0, branch=None, purpose="draft") < 1
-
-
-@given(tied_rows, st.integers(0, 45))
-def test_top_ids_and_mask_are_stable(scores, count):
-    order = sorted(range(len(scores)), key=lambda t: (-scores[t], t))[:count]
-    tensor = torch.tensor([scores])
-    assert top_ids(tensor, count) == [order]
-    assert top_mask(tensor, [count])[0].nonzero()[:, 0].tolist() == sorted(order)
-
-
-def test_top_ids_leave_out_what_is_masked():
-    assert top_ids(torch.tensor([[-math.inf, 1.0, -math.inf, 2.0]]), 3) == [[3, 1]]
-
-
-def test_top_mask_with_a_count_for_each_row():
-    scores = torch.tensor([[3.0, 1.0, 3.0], [5.0, 5.0, 5.0], [1.0, 2.0, 3.0]])
-    mask = top_mask(scores, [1, 2, 0])
-    assert mask.tolist() == [[True, False, False], [True, True, False], [False, False, False]]

@@ -69,7 +69,11 @@ def test_rejection_over_all_its_numbers_is_the_outcome_law(seed, vocab, depth, k
     p_JV = random_laws(seed, (depth + 1, vocab))
     made = torch.Generator().manual_seed(seed + 1)
     tokens = tuple(torch.randint(vocab, (depth,), generator=made).tolist())
-    law = {"dense": DenseLaw(random_laws(seed + 2, (depth, vocab))), "point": PointMassLaw(), "uniform": UniformLaw(vocab)}
+    law = {
+        "dense": DenseLaw(random_laws(seed + 2, (depth, vocab))),
+        "point": PointMassLaw(),
+        "uniform": UniformLaw(vocab),
+    }
     proposal = Proposal(tokens, law[kind])
     q_KV = torch.stack([draft_row(proposal, i, like_V=p_JV[i]) for i in range(depth)]) if depth else p_JV[:0]
     found = torch.zeros_like(p_JV)

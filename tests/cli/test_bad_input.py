@@ -18,7 +18,10 @@ BAD = {
     "tokenizers that differ": (("--target", "toy:llama?vocab=512", "--draft", "swapped"), "tokenizers"),
     "too long": (("--target", "toy:llama?max_len=64", "--prompt-file", "long.txt"), "tokens"),
     "device that does not exist": (("--target", "toy:llama", "--target-device", "cpu:512"), "'cpu:512' does not exist"),
-    "draft device": (("--target", "toy:llama", "--draft", "toy:llama", "--draft-device", "gpu"), "'gpu' is not understood"),
+    "draft device": (
+        ("--target", "toy:llama", "--draft", "toy:llama", "--draft-device", "gpu"),
+        "'gpu' is not understood",
+    ),
     "ssd without draft": (("--target", "toy:llama", "--mode", "ssd"), "needs a draft"),
     "temperature": (("--target", "toy:llama", "--temperature", "-1"), "temperature"),
     "no number": (("--target", "toy:llama", "--lookahead", "many"), "'many' is not a whole number"),
@@ -46,7 +49,9 @@ def folder(tmp_path, models_directory):
     for name in ("empty", "broken", "other", "swapped"):
         (tmp_path / name).mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
-    (tmp_path / "other" / "config.json").write_text(json.dumps({"architectures": ["other_arch"], "model_type": "other_arch"}))
+    (tmp_path / "other" / "config.json").write_text(
+        json.dumps({"architectures": ["other_arch"], "model_type": "other_arch"})
+    )
     sizes = {
         "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
         "intermediate_size": 128, "vocab_size": 512, "rms_norm_eps": 1e-5, "max_position_embeddings": 512,
@@ -90,7 +95,10 @@ def test_before_torch(command, folder, name):
 def test_every_engine_command_refuses_the_same(here, command_name, tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "a"}\n')
-    more = {"bench": ("--prompts", prompts, "--num-prompts", 1, "--draft", "toy:llama"), "demo": ("--draft", "toy:llama")}
+    more = {
+        "bench": ("--prompts", prompts, "--num-prompts", 1, "--draft", "toy:llama"),
+        "demo": ("--draft", "toy:llama"),
+    }
     done = here(command_name, "--target", "/no/such/model", *more.get(command_name, ()))
     assert (done.status, "there is no model" in done.err) == (2, True)
 

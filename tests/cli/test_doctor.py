@@ -17,9 +17,7 @@ def report(here):
     def run(*arguments):
         done = here("doctor", "--json", "--no-measure", *arguments)
         assert done.status == 0, done.err
-        return {
-            section: {fact["name"]: fact for fact in facts} for section, facts in json.loads(done.out).items()
-        }
+        return {section: {fact["name"]: fact for fact in facts} for section, facts in json.loads(done.out).items()}
 
     return run
 

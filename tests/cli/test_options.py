@@ -40,9 +40,10 @@ def test_defaults_are_the_configurations_own():
 
 def test_values_arrive():
     options = parse(
-        "--draft", "d", "--mode", "ssd", "--lookahead", "3", "--budget", "auto", "--fan-out", "uniform", "--saguaro-c", "0.3",
-        "--verification", "rejection", "--dtype", "int8", "--draft-dtype", "int4", "--max-batch", "5", "--no-restart-draft",
-        "--drafter-option", "layers=6", "--drafter-option", "share=0.5", "--drafter-option", "name=x", "--page-size", "16",
+        "--draft", "d", "--mode", "ssd", "--lookahead", "3", "--budget", "auto", "--fan-out", "uniform",
+        "--saguaro-c", "0.3", "--verification", "rejection", "--dtype", "int8", "--draft-dtype", "int4",
+        "--max-batch", "5", "--no-restart-draft", "--page-size", "16",
+        "--drafter-option", "layers=6", "--drafter-option", "share=0.5", "--drafter-option", "name=x",
     )  # fmt: skip
     expected = EngineConfig(
         "toy:llama", "d", mode="ssd", lookahead=3, budget="auto", fan_out="uniform", saguaro_c=0.3,

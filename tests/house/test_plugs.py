@@ -9,42 +9,59 @@ import pytest
 import saguaro
 from saguaro.registry import Table
 
-# Files of a plug folder that several members share and that are no members themselves, each with its reason.
+PLUG_POINTS = {
+    "saguaro.algorithm.fan_out",
+    "saguaro.attention",
+    "saguaro.drafting.drafters",
+    "saguaro.drafting.fallbacks",
+    "saguaro.models.families",
+    "saguaro.models.layers",
+    "saguaro.transport",
+}
+# Files of a plug folder that several members share and that are no members themselves.
 SHARED: dict[str, set[str]] = {}
 
 
-def plug_packages() -> list[str]:
-    """Packages with a `base` module."""
-    modules = [info.name for info in pkgutil.walk_packages(saguaro.__path__, "saguaro.", onerror=lambda name: None)]
-    return sorted(name.removesuffix(".base") for name in modules if name.endswith(".base"))
+def table_paths() -> dict[str, list[str]]:
+    """For every package that defines a Table: the `module:attribute` of its rows."""
+    found: dict[str, list[str]] = {}
+    for info in pkgutil.walk_packages(saguaro.__path__, "saguaro.", onerror=lambda name: None):
+        if info.ispkg:
+            for value in vars(importlib.import_module(info.name)).values():
+                if isinstance(value, Table):
+                    found.setdefault(info.name, []).extend(value._members.values())
+    return found
 
 
-def tables(package: str) -> dict[str, Table]:
-    module = importlib.import_module(package)
-    return {name: value for name, value in vars(module).items() if isinstance(value, Table)}
+@pytest.fixture(scope="module")
+def rows() -> list[str]:
+    return [path for paths in table_paths().values() for path in paths]
 
 
-@pytest.mark.parametrize("package", plug_packages())
-def test_every_member_is_in_its_table(package):
-    paths = [path for table in tables(package).values() for path in table._members.values()]
-    rows = {path.partition(":")[0] for path in paths}
-    files = {info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__, package + ".")}
-    members = files - {f"{package}.base"} - {f"{package}.{name}" for name in SHARED.get(package, set())}
-    assert paths, f"{package} has a base.py and no Table in its __init__.py"
-    assert members <= rows, "in no table"
-    assert {row for row in rows if row.startswith(package + ".")} <= files, "rows without a file"
+def modules_of(package: str) -> set[str]:
+    return {info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__, package + ".")}
 
 
-@pytest.mark.parametrize("package", plug_packages())
-def test_every_row_names_something_that_exists(package, root):
+def test_every_table_belongs_to_a_plug_point(rows):
+    packages = {path.partition(":")[0].rpartition(".")[0] for path in rows}
+    assert packages == PLUG_POINTS
+
+
+@pytest.mark.parametrize("package", sorted(PLUG_POINTS))
+def test_every_member_is_in_its_table(package, rows):
+    listed = {path.partition(":")[0] for path in rows}
+    members = modules_of(package) - {f"{package}.base"} - {f"{package}.{name}" for name in SHARED.get(package, set())}
+    assert f"{package}.base" in modules_of(package)
+    assert members <= listed, f"in no table: {members - listed}"
+
+
+def test_every_row_names_something_that_exists(rows, root):
     """By parsing, so that a member that needs an accelerator or an extra is checked everywhere."""
-    for table in tables(package).values():
-        for path in table._members.values():
-            module, _, attribute = path.partition(":")
-            file = root / "src" / (module.replace(".", "/") + ".py")
-            names = {
-                getattr(node, "name", None) or getattr(getattr(node, "targets", [None])[0], "id", None)
-                for node in ast.parse(file.read_text(encoding="utf-8")).body
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.Assign))
-            }
-            assert attribute in names, path
+    for path in rows:
+        module, _, attribute = path.partition(":")
+        file = root / "src" / (module.replace(".", "/") + ".py")
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+        names = {node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+        assigned = [node.targets[0] for node in body if isinstance(node, ast.Assign)]
+        names |= {target.id for target in assigned if isinstance(target, ast.Name)}
+        assert attribute in names, path

@@ -5,6 +5,7 @@ call the very same functions. Reading order:
 
     terms               outcome, proposal and the law it was drawn from
     noise               numbers from keys: the hash, Gumbel noise, keyed uniforms
+    ranking             the best entries of a row, exact in ties
     sampling            logits -> scores -> law; drawing a token by noise or from a law
     verify              both ways to verify (DESIGN D1), the residual law
     saguaro_sampling    Section 4.2

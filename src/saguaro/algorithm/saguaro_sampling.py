@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from saguaro.algorithm.sampling import top_mask
+from saguaro.algorithm.ranking import stable_topk
 from saguaro.errors import ConfigError
 
 
@@ -37,7 +37,9 @@ def scale(q_RV: torch.Tensor, fan_out: int | Sequence[int], c: float) -> torch.T
     counts = [fan_out] * len(q_RV) if isinstance(fan_out, int) else list(fan_out)
     if c == 1 or not any(counts):
         return q_RV
-    top_RV = top_mask(q_RV, counts)
-    nothing_else_R1 = (q_RV.masked_fill(top_RV, 0.0) > 0).sum(dim=-1, keepdim=True) == 0
-    scaled_RV = torch.where(top_RV, c * q_RV, q_RV)
-    return torch.where(nothing_else_R1, q_RV, scaled_RV / scaled_RV.sum(dim=-1, keepdim=True))
+    values, ids = stable_topk(q_RV, max(counts))
+    scaled = torch.arange(values.shape[-1]) < torch.tensor(counts)[:, None]
+    nothing_else_R1 = (q_RV > 0).sum(dim=-1, keepdim=True) == (scaled & (values > 0)).sum(dim=-1, keepdim=True)
+    scaled_RV = q_RV.scatter(-1, ids, torch.where(scaled, c * values, values))
+    scaled_RV /= scaled_RV.sum(dim=-1, keepdim=True)
+    return torch.where(nothing_else_R1, q_RV, scaled_RV) if nothing_else_R1.any() else scaled_RV

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import torch
 
 from saguaro.algorithm.noise import Key, Purpose, draw_bits, gumbel_rows
+from saguaro.algorithm.ranking import keep_best_, keep_nucleus_
 from saguaro.errors import ConfigError
 
 BROKEN_ROW = -1
 _COLDEST = 1e-20  # below this a temperature cannot be told from 0 in float32
-_FIRST_LOOK = 256  # candidates looked at before top-p asks for more
 
 PerRow = float | Sequence[float]
 
@@ -49,11 +49,10 @@ def processed_scores(
         cut_k, cut_p = 0 < ks[row] < vocab, ps[row] < 1
         if temperatures[row] <= _COLDEST or not (cut_k or cut_p) or not math.isfinite(best_R1[row].item()):
             continue
-        scores_1V = scores_RV[row : row + 1]
         if cut_k:
-            scores_1V.masked_fill_(~top_mask(scores_1V, [int(ks[row])]), -math.inf)
+            keep_best_(scores_RV[row], int(ks[row]))
         if cut_p:
-            scores_1V.masked_fill_(~top_mask(scores_1V, [_nucleus_size(scores_1V[0], ps[row])]), -math.inf)
+            keep_nucleus_(scores_RV[row], ps[row])
     return scores_RV
 
 
@@ -131,52 +130,6 @@ def uniform(
     """
     bits = draw_bits(seed, choice, position=position, round_number=round_number, branch=branch, purpose=purpose)
     return ((bits >> 12) + 0.5) * 2.0**-52
-
-
-def top_ids(scores_RV: torch.Tensor, count: int) -> list[list[int]]:
-    """The best `count` ids of each row, best first, ties to the lower id; -inf and NaN are never listed."""
-    count = min(count, scores_RV.shape[-1])
-    if count <= 0:
-        return [[] for _ in range(len(scores_RV))]
-    return [_top_of_row(row_V, count) for row_V in scores_RV]
-
-
-def top_mask(scores_RV: torch.Tensor, counts_R: Sequence[int]) -> torch.Tensor:
-    """Which entries are among the best `counts_R[i]` of their row: bool (R, V), ties at the edge to the lower id."""
-    counts_R1 = torch.tensor(counts_R)[:, None].clamp(0, scores_RV.shape[-1])
-    most = int(counts_R1.max()) if len(counts_R) else 0
-    if not most:
-        return torch.zeros_like(scores_RV, dtype=torch.bool)
-    edge_R1 = scores_RV.topk(most, dim=-1).values.gather(-1, (counts_R1 - 1).clamp_min(0))
-    above_RV, level_RV = scores_RV > edge_R1, scores_RV == edge_R1
-    spare_R1 = counts_R1 - above_RV.sum(dim=-1, keepdim=True)
-    return (above_RV | (level_RV & (level_RV.cumsum(dim=-1) <= spare_R1))) & (counts_R1 > 0)
-
-
-def _nucleus_size(scores_V: torch.Tensor, top_p: float) -> int:
-    """How many of the best tokens reach `top_p`. Looks at a growing number of them, never sorts a peaked row whole."""
-    mass = top_p * float(torch.exp(scores_V).sum(dtype=torch.float64))
-    vocab = len(scores_V)
-    look = min(_FIRST_LOOK, vocab)
-    while True:
-        sums = torch.exp(scores_V.topk(look).values).to(torch.float64).cumsum(dim=0)
-        if look == vocab or float(sums[-1]) >= mass:
-            return min(int(torch.searchsorted(sums, mass)) + 1, look)
-        look = min(8 * look, vocab)
-
-
-def _top_of_row(scores_V: torch.Tensor, count: int) -> list[int]:
-    look = min(count + 1, len(scores_V))
-    values, ids = scores_V.topk(look)
-    best, order = values.tolist(), ids.tolist()
-    if look > count and best[count - 1] == best[count] > -math.inf:  # a tie across the edge: topk keeps any of the ids
-        edge = best[count - 1]
-        level = (scores_V == edge).nonzero()[:, 0].tolist()
-        pairs = [(-b, i) for b, i in zip(best, order, strict=True) if b > edge] + [(-edge, i) for i in level]
-    else:
-        pairs = [(-b, i) for b, i in zip(best, order, strict=True)]
-    pairs.sort()
-    return [i for b, i in pairs[:count] if b < math.inf and not math.isnan(b)]
 
 
 def _per_row(value: PerRow, rows: int) -> list[float]:

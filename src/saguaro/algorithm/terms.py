@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 class DenseLaw:
     """Token i of the proposal was drawn from row i of `q_KV`."""
 
-    q_KV: torch.Tensor  # noqa: N815 - a shape suffix
+    q_KV: torch.Tensor
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,9 @@ def _read_together(cores: list[int]) -> list[float]:
     try:
         for core in cores:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_stream, args=(core, barrier, theirs), daemon=True)
+            process = context.Process(
+                target=_stream, args=(core, barrier, theirs, READ_BYTES, READ_SECONDS), daemon=True
+            )
             process.start()
             theirs.close()
             started.append((process, ours))
@@ -105,7 +107,7 @@ def _read_together(cores: list[int]) -> list[float]:
                 process.kill()
 
 
-def _stream(core: int, barrier: Any, pipe: Connection) -> None:
+def _stream(core: int, barrier: Any, pipe: Connection, size: int, seconds: float) -> None:
     """Read memory on one core for a while and send the rate; runs in its own process."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
@@ -113,14 +115,14 @@ def _stream(core: int, barrier: Any, pipe: Connection) -> None:
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [core])
-    block = numpy.ones(READ_BYTES // 4, dtype=numpy.float32)
+    block = numpy.ones(size // 4, dtype=numpy.float32)
     half = len(block) // 2
     numpy.dot(block[:half], block[half:])
     barrier.wait(60)
     rates = []
     for _ in range(READ_WINDOWS):
         begin, done = time.perf_counter(), 0
-        while time.perf_counter() - begin < READ_SECONDS:
+        while time.perf_counter() - begin < seconds:
             numpy.dot(block[:half], block[half:])
             done += block.nbytes
         rates.append(done / (time.perf_counter() - begin))

@@ -35,7 +35,7 @@ TOY_ENGINE = {"target": TOY_TARGET, "draft": TOY_DRAFT, "lookahead": 4, "budget"
 TOY_NOTE = (
     "Toy models show that the machinery works; they are far too small for speculation to pay, and run in lockstep."
 )
-PIPE_WIDTH = 132  # columns of the table where there is no terminal
+PIPE_WIDTH = 140  # columns of the table where there is no terminal
 TITLES = {
     "ar": "AR: the target alone",
     "sd": "SD: draft, then verify",

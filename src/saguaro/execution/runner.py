@@ -11,7 +11,7 @@ import torch
 
 from saguaro.execution.batch import Span, pack
 from saguaro.execution.kv_pool import KVPool
-from saguaro.models.base import CausalLM
+from saguaro.models.causal_lm import CausalLM
 
 
 class Runner:

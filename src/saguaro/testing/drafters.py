@@ -25,7 +25,7 @@ from saguaro.drafting.drafters.base import Context
 from saguaro.drafting.drafters.lm import LanguageModelDrafter
 from saguaro.errors import ConfigError
 from saguaro.execution.batch import Span
-from saguaro.models.base import CausalLM
+from saguaro.models.causal_lm import CausalLM
 
 SCRIPTS = {"hit": ".", "close": "..w", "miss": "m", "mixed": "..w.m...w"}
 FAR = 1e6

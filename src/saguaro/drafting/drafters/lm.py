@@ -15,7 +15,7 @@ from saguaro.drafting.drafters.base import Context, Drafter
 from saguaro.execution.batch import Span
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
-from saguaro.models.base import CausalLM
+from saguaro.models.causal_lm import CausalLM
 
 
 class LanguageModelDrafter(Drafter):

@@ -8,6 +8,7 @@ Tests: tests/conformance/test_models.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import torch
 
@@ -15,10 +16,8 @@ from saguaro import native
 from saguaro.attention import ATTENTION, AttentionBackend, AttentionWeights
 from saguaro.errors import ConfigError
 from saguaro.models.layers.base import ROLES, StoredLinear
+from saguaro.native.build import library_path
 from saguaro.registry import nearest
-
-LAYOUT = "native-1"
-
 
 class NativeOps:
     """See `LayerOps`.
@@ -43,8 +42,12 @@ class NativeOps:
                 raise ConfigError(f"weights are kept as {', '.join(native.KINDS)}, not as {chosen!r}.")
         self.kind = kind
         self.pool_dtype = torch.float32 if kind == "float32" else torch.bfloat16
-        self.layout = "-".join([LAYOUT, *(self._kinds[role] for role in ROLES)])
         self._team = team
+
+    @cached_property
+    def layout(self) -> str:
+        """Kinds, and the name of the compiled kernels: a hash of sources, compiler and processor."""
+        return "-".join([library_path().stem, *(self._kinds[role] for role in ROLES)])
 
     def pack(self, weight_NK: torch.Tensor, bias_N: torch.Tensor | None = None, *, role: str) -> native.PackedLinear:
         """Round and reorder."""

@@ -99,27 +99,27 @@ INLINE void gather_values(const Block *block, const int bfloat16, const char *co
 INLINE void scores_of(const int rows, const int subs, const int bfloat16, const Block *block,
                       const uint32_t *const q[ROWS], float (*scores)[KEYS]) {
     v16f acc[ROWS][4];
-#pragma GCC unroll 4
+        UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int s = 0; s < subs; s++) acc[r][s] = v_zero();
     const uint32_t *keys = block->keys;
     const long next = (long)block->words * 16;
     for (int w = 0; w < block->words; w++) {
         v16i k[4];
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int s = 0; s < subs; s++) k[s] = vi_load(keys + s * next + w * 16);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int r = 0; r < rows; r++) {
             v16i a = vi_set((int32_t)q[r][w]);
-#pragma GCC unroll 4
+        UNROLL(4)
             for (int s = 0; s < subs; s++)
                 acc[r][s] = bfloat16 ? v_dot2(acc[r][s], k[s], a) : v_fma((v16f)k[s], (v16f)a, acc[r][s]);
         }
     }
-#pragma GCC unroll 4
+        UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int s = 0; s < subs; s++) v_store(&scores[r][16 * s], acc[r][s]);
 }
 
@@ -164,31 +164,31 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
                        const uint32_t *const weights[ROWS], int from, int to) {
     v16f acc[ROWS][4];
     float *sum = block->sum + (long)first * block->padded + slab;
-#pragma GCC unroll 4
+        UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int i = 0; i < 4; i++) acc[r][i] = v_load(sum + (long)r * block->padded + 16 * i);
     const uint32_t *values = block->values + slab + (long)from * block->padded;
     for (int step = from; step < to; step++) {
         v16i v[4];
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int i = 0; i < 4; i++) {
             v[i] = vi_load(values + 16 * i);
             if (half) v[i] = v[i] & vi_set(0xffff);
         }
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int r = 0; r < rows; r++) {
             v16i w = vi_set((int32_t)weights[r][step]);
             if (half) w = w & vi_set(0xffff);
-#pragma GCC unroll 4
+        UNROLL(4)
             for (int i = 0; i < 4; i++)
                 acc[r][i] = bfloat16 ? v_dot2(acc[r][i], v[i], w) : v_fma((v16f)v[i], (v16f)w, acc[r][i]);
         }
         values += block->padded;
     }
-#pragma GCC unroll 4
+        UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int i = 0; i < 4; i++) v_store(sum + (long)r * block->padded + 16 * i, acc[r][i]);
 }
 

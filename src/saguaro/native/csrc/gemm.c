@@ -32,12 +32,18 @@ INLINE void finish(const Linear *linear, int block, const int rows, v16f (*sum)[
         kind##_tile(rows, __VA_ARGS__, in, row, sum);                                                                  \
         finish(linear, block, rows, sum, out, stride, add);                                                            \
     }
+#if TILE_MAX == 12
 #define TILES(kind, ...)                                                                                               \
     TILE(kind, 1, __VA_ARGS__) TILE(kind, 2, __VA_ARGS__) TILE(kind, 3, __VA_ARGS__) TILE(kind, 4, __VA_ARGS__)        \
     TILE(kind, 5, __VA_ARGS__) TILE(kind, 6, __VA_ARGS__) TILE(kind, 7, __VA_ARGS__) TILE(kind, 8, __VA_ARGS__)        \
     TILE(kind, 9, __VA_ARGS__) TILE(kind, 10, __VA_ARGS__) TILE(kind, 11, __VA_ARGS__) TILE(kind, 12, __VA_ARGS__)     \
     static const Tile kind##_tiles[TILE_MAX + 1] = {0, kind##_1, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6,     \
                                                     kind##_7, kind##_8, kind##_9, kind##_10, kind##_11, kind##_12};
+#else
+#define TILES(kind, ...)                                                                                               \
+    TILE(kind, 1, __VA_ARGS__) TILE(kind, 2, __VA_ARGS__) TILE(kind, 3, __VA_ARGS__) TILE(kind, 4, __VA_ARGS__)        \
+    static const Tile kind##_tiles[TILE_MAX + 1] = {0, kind##_1, kind##_2, kind##_3, kind##_4};
+#endif
 
 TILES(float32, linear->weights + (size_t)block * in->groups * (GROUP * BLOCK * 4))
 TILES(bfloat16, linear->weights + (size_t)block * in->groups * (GROUP * BLOCK * 2))

@@ -12,9 +12,9 @@
 
 INLINE void int4_run(const int rows, const uint8_t *weights, const int32_t *quads, v16i (*acc)[2]) {
     const v64b nibble = (v64b)vi_set(0x0f0f0f0f);
-#pragma GCC unroll 16
+        UNROLL(16)
     for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = vi_set(0);
-#pragma GCC unroll 4
+        UNROLL(4)
     for (int k = 0; k < 4; k++) {
         v64b w0 = vb_load(weights), w1 = vb_load(weights + 64);
         __builtin_prefetch(weights + PREFETCH_INT4);
@@ -22,13 +22,13 @@ INLINE void int4_run(const int rows, const uint8_t *weights, const int32_t *quad
         weights += 128;
         v64b low0 = w0 & nibble, low1 = w1 & nibble;
         v64b high0 = (v64b)((v16u)w0 >> 4) & nibble, high1 = (v64b)((v16u)w1 >> 4) & nibble;
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int r = 0; r < rows; r++) {
             acc[r][0] = vi_dot4(acc[r][0], low0, quads[r]);
             acc[r][1] = vi_dot4(acc[r][1], low1, quads[r]);
         }
         quads += rows;
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int r = 0; r < rows; r++) {
             acc[r][0] = vi_dot4(acc[r][0], high0, quads[r]);
             acc[r][1] = vi_dot4(acc[r][1], high1, quads[r]);
@@ -46,7 +46,7 @@ INLINE void int4_tile(const int rows, const uint8_t *weights, const float *ratio
     for (int g = 0; g < in->groups; g++) {
         v16f part[TILE_MAX][2];
         v16i acc[TILE_MAX][2];
-#pragma GCC unroll 2
+        UNROLL(2)
         for (int half = 0; half < 2; half++) {
             int4_run(rows, weights, quads, acc);
             quads += 8 * rows;
@@ -55,7 +55,7 @@ INLINE void int4_tile(const int rows, const uint8_t *weights, const float *ratio
             v16f min1 = v_float(v_widen_bytes(weights + 560)) * ratio1;
             __builtin_prefetch(weights + 512 + PREFETCH_INT4);
             weights += INT4_RUN;
-#pragma GCC unroll 16
+        UNROLL(16)
             for (int r = 0; r < rows; r++) {
                 v16f total = v_set(sums[r]);
                 sum[r][0] = v_fma(total, min0, sum[r][0]);
@@ -65,7 +65,7 @@ INLINE void int4_tile(const int rows, const uint8_t *weights, const float *ratio
             }
             sums += rows;
         }
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int r = 0; r < rows; r++) {
             v16f scale = v_set(scales[r]);
             sum[r][0] = v_fma(part[r][0], scale, sum[r][0]);

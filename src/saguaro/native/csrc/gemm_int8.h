@@ -16,22 +16,22 @@ INLINE void int8_tile(const int rows, const uint8_t *weights, const Prepared *in
     for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_zero();
     for (int g = 0; g < in->groups; g++) {
         v16i acc[TILE_MAX][2];
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = vi_set(start[r]);
-#pragma GCC unroll 2
+        UNROLL(2)
         for (int k = 0; k < GROUP / 4; k++) {
             v64b w0 = vb_load(weights), w1 = vb_load(weights + 64);
             __builtin_prefetch(weights + PREFETCH_INT8);
             __builtin_prefetch(weights + PREFETCH_INT8 + 64);
             weights += 128;
-#pragma GCC unroll 16
+        UNROLL(16)
             for (int r = 0; r < rows; r++) {
                 acc[r][0] = vi_dot4(acc[r][0], w0, quads[r]);
                 acc[r][1] = vi_dot4(acc[r][1], w1, quads[r]);
             }
             quads += rows;
         }
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int r = 0; r < rows; r++) {
             v16f scale = v_set(scales[r]);
             sum[r][0] = v_fma(v_float(acc[r][0]), scale, sum[r][0]);

@@ -11,7 +11,11 @@ enum { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, INT4 = 3 };
 
 #define BLOCK 32   /* outputs that are read together: two vectors of 16 */
 #define GROUP 64   /* inputs that share an activation scale */
+#if defined(__AVX512F__)
 #define TILE_MAX 12 /* rows computed together */
+#else
+#define TILE_MAX 4
+#endif
 
 /* One linear layer. Blocks of 32 outputs follow each other; within a block, inputs follow each other (see gemm_*.h). */
 typedef struct {

@@ -18,6 +18,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Tiles live in registers where there are 32 of 16 lanes; elsewhere unrolling only makes compilers slow. */
+#define UNROLL_BY(text) _Pragma(#text)
+#if defined(__AVX512F__)
+#define UNROLL(n) UNROLL_BY(GCC unroll n)
+#else
+#define UNROLL(n) UNROLL_BY(GCC unroll 1)
+#endif
+
 typedef float v16f __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef uint32_t v16u __attribute__((vector_size(64)));
