@@ -28,10 +28,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	  || { echo "Python 3.11 or newer is needed; set PYTHON=..., for example: make install PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { echo "python3 could not make an environment; install its venv module (Debian: python3-venv)"; exit 1; }
+	@echo "installing into $(VENV): some hundred megabytes, once"
 	$(PIP) install -q -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(PIP) install -q -c constraints.txt hatchling editables
 	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'
-	@scripts/have-compiler || $(PIP) install -q -c constraints.txt ziglang
+	@scripts/have-compiler || { echo "no C compiler here: installing one into $(VENV)"; $(PIP) install -q -c constraints.txt ziglang; }
 	@touch $@
 
 demo: install
@@ -51,7 +52,7 @@ bench: install
 	$(BIN)/saguaro bench --target $(SAGUARO_MODELS)/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf \
 	  --draft $(SAGUARO_MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf \
 	  --modes ar,sd,ssd --prompts benchmarks/prompts/humaneval/prompts.jsonl --num-prompts 16 --max-tokens 128 \
-	  --temperature 0 --dtype int8 --target-device cpu:0 --draft-device cpu:1 --repeats 5 --equal-hardware \
+	  --temperature 0 --dtype int8 --target-device cpu:0 --draft-device cpu:1 --repeats 5 --equal-hardware --bandwidth \
 	  --json $(BENCH_RECORD)
 
 figures: install

@@ -2,9 +2,10 @@
 
     python benchmarks/perplexity.py --model A.gguf --model B.gguf
 
-`benchmarks/prompts` (or --data) holds one folder a set, each with a prompts.jsonl. A set's text is its prompts joined by blank lines, cut to the
-first 1,000 tokens; perplexity is exp of the mean negative log probability of every token but the first. float32 means
-dequantised weights with float32 activations. Models given are measured anew, rows of other models stay in the record.
+`benchmarks/prompts` (or --data) holds one folder a set, each with a prompts.jsonl. A set's text is its prompts joined
+by blank lines, cut to the first 1,000 tokens; perplexity is exp of the mean negative log probability of every token but
+the first. float32 means dequantised weights with float32 activations. Models given are measured anew, rows of other
+models stay in the record.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def table(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser(description="Perplexity of each kind of weights.")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "prompts", help="folder with one folder a set")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parent / "prompts", help="folder with one folder a set"
+    )
     parser.add_argument("--model", action="append", required=True, help="a model, as for saguaro itself; repeatable")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "perplexity.json")

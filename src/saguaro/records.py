@@ -122,7 +122,7 @@ def describe(record: dict[str, Any]) -> str:
     parts = [
         models,
         f"{config.get('num_prompts')} prompts of {config.get('dataset')} × {config.get('max_tokens')} tokens",
-        f"{config.get('dtype')}",
+        f"{record['runs'][0].get('dtype') if record.get('runs') else None}",
         f"{machine.get('cpu')}, {machine.get('cores')} cores",
         f"median of {config.get('repeats')} interleaved repeats (lowest–highest)",
     ]

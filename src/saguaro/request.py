@@ -28,6 +28,7 @@ class SamplingParams:
         stop: strings that end the text before them (a string or a list of strings).
         stop_token_ids: further ids that end the generation.
         ignore_eos: do not end at the model's own stop ids.
+        n, logprobs: not built yet; anything but 1 and None is refused.
 
     Raises:
         RequestRefused: when a value is out of its range.
@@ -41,6 +42,8 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    n: int = 1
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -56,6 +59,8 @@ class SamplingParams:
         _require(all(isinstance(s, str) and s for s in stop), "stop must be a string or strings, none of them empty")
         _require(all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "stop_token_ids must be token ids")
         _require(isinstance(self.ignore_eos, bool), "ignore_eos must be true or false")
+        _require(self.n == 1, "n above 1 is not built yet; send the prompt several times with different seeds")
+        _require(self.logprobs is None, "logprobs is not built yet; leave it out")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SamplingParams:

@@ -177,7 +177,7 @@ worlds = st.builds(
 
 
 @given(worlds)
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_two_rounds_have_the_targets_law(world):
     assert world.largest_error() < 1e-12
 

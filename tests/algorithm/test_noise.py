@@ -88,13 +88,30 @@ def test_noise_is_minus_log_of_an_exponential_of_the_hash():
     assert torch.allclose(gumbel(key, QWEN)[fine].double(), exact[fine], atol=3e-6, rtol=1e-6)
 
 
+def token_with_hash(key, word):
+    """The hash run backwards: every step of it is a bijection of 32-bit numbers."""
+
+    def undo(x):
+        x ^= x >> 16
+        x = x * pow(0x846CA68B, -1, 2**32) % 2**32
+        x ^= x >> 15 ^ x >> 30
+        x = x * pow(0x7FEB352D, -1, 2**32) % 2**32
+        return x ^ x >> 16
+
+    return (undo((undo(word) - key[1]) % 2**32) - key[0]) * pow(0x9E3779B9, -1, 2**32) % 2**32
+
+
 def test_largest_and_smallest_noise():
-    """A small u gives the large score with full precision; u = 1 can only lose."""
-    noise = torch.tensor([0, 1, 2**31, 2**32 - 1], dtype=torch.int64)
-    u = (noise.float() + 0.5) * 2.0**-32
-    assert float(-torch.log(-torch.log1p(-u[0]))) == pytest.approx(33 * math.log(2), abs=1e-4)
-    assert u[3] == 1
-    assert float(-torch.log(-torch.log1p(-u[3]))) == -math.inf
+    """A small u gives the large score with full precision, u = (h + 1/2) / 2^32; u = 1 can only lose."""
+    key = row_key(3, 0, 14)
+    chosen = [0, 1, 2, 2**31, 2**32 - 1]
+    tokens = torch.tensor([token_with_hash(key, word) for word in chosen])
+    assert hash_tokens(key, tokens).tolist() == chosen
+    exact = [-math.log(-math.log1p(-(word + 0.5) * 2.0**-32)) for word in chosen[:-1]]
+    noise = gumbel_at(key, tokens).tolist()
+    assert noise[:-1] == pytest.approx(exact, abs=3e-6)
+    assert noise[0] == pytest.approx(33 * math.log(2), abs=1e-5)
+    assert noise[-1] == -math.inf
     assert not torch.isnan(gumbel_rows(KEYS, QWEN // 8)).any()
 
 

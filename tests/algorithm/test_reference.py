@@ -297,7 +297,7 @@ settings_of_runs = st.fixed_dictionaries(
 
 
 @given(settings_of_runs)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_engines_functions_give_the_same_run(changes):
     """Tokens, outcomes and hits, token for token, under both verifications: two separately written samplers agree."""
     options = Options(max_tokens=14, **changes)

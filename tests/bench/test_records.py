@@ -9,7 +9,8 @@ from saguaro.records import describe, fill, fill_files, markdown, read_record, s
 def a_run(mode, speed, repeat, **more):
     return {
         "mode": mode, "repeat": repeat, "temperature": 0.0, "batch": 1, "tokens_per_second": speed, "devices": "cpu:0",
-        "hit_rate": 0.8 if mode == "ssd" else None, "acceptance_length": 2.5, "verify_ms": 70.0, "ttft_ms": 100.0,
+        "dtype": "int8", "hit_rate": 0.8 if mode == "ssd" else None, "acceptance_length": 2.5, "verify_ms": 70.0,
+        "ttft_ms": 100.0,
         "bound": 50.0 if mode == "ssd" else None, "equal_hardware": False, **more,
     }  # fmt: skip
 
@@ -27,8 +28,8 @@ def record():
             a_run("sd", 25 * slow, repeat, equal_hardware=True, devices="cpu:0-1"),
         )
     ]
-    config = {"target": "big", "draft": "small", "dataset": "humaneval", "num_prompts": 16, "max_tokens": 128,
-              "dtype": "int8", "repeats": 3}  # fmt: skip
+    config = {"target": "big", "draft": "small", "dataset": "humaneval", "num_prompts": 16,
+              "max_tokens": 128, "repeats": 3}  # fmt: skip
     return {"machine": {"cpu": "CPU", "cores": 2}, "versions": {}, "config": config, "runs": runs}
 
 

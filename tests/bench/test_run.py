@@ -42,7 +42,11 @@ class Scripted:
 
     def statistics(self):
         return {
-            "plan": {"lookahead": 3, "verification": self.options.get("verification", "shared_noise")},
+            "plan": {
+                "target": self.options["target"],
+                "lookahead": 3,
+                "verification": self.options.get("verification", "shared_noise"),
+            },
             "odd": {1, 2},
         }
 
@@ -122,9 +126,17 @@ def test_engines_are_closed_when_a_run_fails():
     assert all(llm.closed for llm in engines.opened)
 
 
+def test_statistics_name_models_only():
+    record = run(settings(), open_llm=Scripted(), facts={"read_bandwidth": [1.0]})
+    assert record["engines"]["ssd"]["plan"]["target"] == "t.gguf"
+    assert record["machine"]["read_bandwidth"] == [1.0]
+    assert record["machine"]["cores"]
+
+
 def test_record_has_no_folder_of_this_machine():
     record = new_record(settings())
     assert (record["config"]["target"], record["config"]["draft"]) == ("t.gguf", "org/d")
-    assert model_name("toy:truncate=4:x") == "toy:truncate=4:x"
+    assert model_name("toy:truncate=4:/somewhere/x.gguf") == "toy:truncate=4:x.gguf"
+    assert model_name("toy:llama?seed=0") == "toy:llama?seed=0"
     assert model_name("./models/a/") == "a"
     assert model_name(None) is None

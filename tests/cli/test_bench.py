@@ -32,6 +32,7 @@ def test_record(here, toy, prompts, tmp_path):
     record = json.loads(out.read_text())
     assert record.keys() >= {"machine", "versions", "config", "runs"}
     assert record["complete"]
+    assert record["config"]["weight_bytes_per_pass"].keys() == {"target", "draft"}
     assert len(record["runs"]) == 3 * 2 * 2 * 2
     assert all(run.keys() >= FIELDS for run in record["runs"])
     assert {run["dataset"] for run in record["runs"]} == {"tiny"}

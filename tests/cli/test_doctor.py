@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from saguaro.bench.sizes import sizes
 from saguaro.cli import doctor_facts
-from saguaro.cli.doctor_facts import memory_needed, weight_counts
+from saguaro.cli.doctor_facts import memory_needed
 from saguaro.config import EngineConfig
 from saguaro.engine.resolve import resolve
 
@@ -34,17 +35,12 @@ def test_machine(report):
     assert sections["machine"]["memory"]["value"] >= sections["machine"]["memory available"]["value"] > 0
 
 
-def test_weights_by_hand():
-    layer = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 64 * 128 + 2 * 64
-    assert weight_counts(SMALL) == (2 * layer + 64 + 512 * 64, 512 * 64)
-
-
 def test_pair(report):
     pair = report("--target", SMALL, "--draft", SMALL, "--dtype", "bfloat16", "--lookahead", "3")["pair"]
     assert (pair["mode"]["value"], pair["tokenizers"]["value"], pair["fits"]["value"]) == ("ssd", "the same", True)
     assert (pair["dtype"]["source"], pair["lookahead"]["source"]) == ("option", "option")
     assert pair["budget"]["source"] == "default for this machine"
-    assert pair["target weights read a pass"]["value"] == pytest.approx(2 * weight_counts(SMALL)[0] / 1e9)
+    assert pair["target weights read a pass"]["value"] == pytest.approx(sizes(SMALL, "bfloat16").streamed_bytes / 1e9)
     assert "target keys and values" in pair
 
 

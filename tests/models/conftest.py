@@ -64,6 +64,24 @@ def logits_of(run_row):
 
 
 @pytest.fixture(scope="session")
+def greedy():
+    """The most likely continuation: prompt in one call, then one token a call."""
+
+    def run(model, ids, count) -> list[int]:
+        num_pages = -(-(len(ids) + count) // PAGE)
+        pages, pool, out = list(range(num_pages)), make_pool(model, num_pages * PAGE), []
+        new, start = list(ids), 0
+        for _ in range(count):
+            hidden = model.forward(torch.tensor(new), extend_plan(start, len(new), pages=pages), pool)
+            start += len(new)
+            new = [int(model.logits(hidden[-1:]).argmax())]
+            out += new
+        return out
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def real_model(models_directory):
     """Path of a real GGUF file, or a skip with its reason."""
 
@@ -138,7 +156,17 @@ def corpus():
 @pytest.fixture(scope="session")
 def make_backend():
     """A small byte-level BPE, trained on the corpus, with a given splitting rule; as a `tokenizers` object."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import (
+        AddedToken,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+        trainers,
+    )
 
     def make(pattern, *, whole_words=False, digits=False, compose=False, bos=False):
         backend = Tokenizer(models.BPE(ignore_merges=whole_words))

@@ -60,7 +60,12 @@ def test_a_wrong_path_is_answered_without_torch_in_half_a_second(tmp_path):
         "print(time.monotonic() - start, 'torch' in sys.modules, message)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
     seconds, has_torch, message = done.stdout.split(" ", 2)
     assert has_torch == "False"

@@ -99,7 +99,10 @@ def test_biases_and_norms_come_from_the_family():
     "keys",
     [
         {"rope_theta": 500000, "rope_scaling": LLAMA3_ROPE},
-        {"rope_theta": 500000.0, "rope_scaling": {("type" if k == "rope_type" else k): v for k, v in LLAMA3_ROPE.items()}},
+        {
+            "rope_theta": 500000.0,
+            "rope_scaling": {("type" if k == "rope_type" else k): v for k, v in LLAMA3_ROPE.items()},
+        },
         {"rope_theta": None, "rope_parameters": LLAMA3_ROPE | {"rope_theta": 500000.0}},
     ],
     ids=["rope_scaling", "type", "rope_parameters"],
@@ -156,7 +159,9 @@ def test_what_cannot_be_computed_is_refused_by_name(changes, word):
 
 
 def test_a_window_that_is_not_in_use_is_no_reason_to_refuse():
-    raw = described("qwen2", 2, 64, 4, 2, 96, 100, sliding_window=131072, use_sliding_window=False, max_window_layers=28)
+    raw = described(
+        "qwen2", 2, 64, 4, 2, 96, 100, sliding_window=131072, use_sliding_window=False, max_window_layers=28
+    )
     assert ModelConfig.from_json(raw).num_layers == 2
     assert ModelConfig.from_json(raw | {"use_sliding_window": True}).num_layers == 2, "no layer is above the 28th"
 
@@ -179,7 +184,12 @@ def test_gguf_metadata_gives_the_same_sizes():
     config = ModelConfig.from_gguf(gguf_keys(), vocab=100, tied=True)
     assert (config.num_layers, config.hidden, config.head_dim, config.num_kv_heads) == (2, 64, 16, 2)
     assert ModelConfig.from_gguf(gguf_keys(**{"attention.head_count_kv": None}), vocab=100, tied=True).num_kv_heads == 4
-    assert ModelConfig.from_gguf(gguf_keys(**{"attention.key_length": 32, "attention.value_length": 32}), vocab=9, tied=True).head_dim == 32
+    assert (
+        ModelConfig.from_gguf(
+            gguf_keys(**{"attention.key_length": 32, "attention.value_length": 32}), vocab=9, tied=True
+        ).head_dim
+        == 32
+    )
 
 
 def test_a_qwen3_gguf_must_state_its_head_size():

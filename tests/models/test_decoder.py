@@ -16,7 +16,10 @@ LLAMA3 = {
 }
 CASES = {
     "llama, scaling by 8": ("llama", {"rope_parameters": LLAMA3 | {"factor": 8.0}}),
-    "llama, scaling by 32, tied": ("llama", {"rope_parameters": LLAMA3 | {"factor": 32.0}, "tie_word_embeddings": True}),
+    "llama, scaling by 32, tied": (
+        "llama",
+        {"rope_parameters": LLAMA3 | {"factor": 32.0}, "tie_word_embeddings": True},
+    ),
     "llama 2, one kv head a head": ("llama", {"num_key_value_heads": 4}),
     "smollm, three heads a kv head": ("llama", {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 2}),
     "qwen2": ("qwen2", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
@@ -47,18 +50,28 @@ def test_scaling_matters_at_these_positions(save_tiny, logits_of, edit_config):
     """The same weights without scaling must differ, or the test above would not see it being ignored."""
     _, directory = save_tiny("llama", rope_parameters=LLAMA3 | {"factor": 8.0})
     ids = list(range(len(POSITIONS)))
-    scaled = logits_of(build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), ids, positions=POSITIONS)
+    scaled = logits_of(
+        build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), ids, positions=POSITIONS
+    )
     edit_config(directory, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
-    plain = logits_of(build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), ids, positions=POSITIONS)
+    plain = logits_of(
+        build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), ids, positions=POSITIONS
+    )
     assert (scaled - plain).abs().max() > 1e-2
 
 
 def test_old_spelling_of_the_same_config_gives_the_same_logits(save_tiny, logits_of, edit_config):
     _, directory = save_tiny("llama", rope_parameters=LLAMA3 | {"factor": 8.0})
-    new = logits_of(build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), [1, 2], positions=[0, 5000])
+    new = logits_of(
+        build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), [1, 2], positions=[0, 5000]
+    )
     scaling = {("type" if k == "rope_type" else k): v for k, v in LLAMA3.items() if k != "rope_theta"} | {"factor": 8.0}
-    edit_config(directory, rope_parameters=None, rope_theta=500000, rope_scaling=scaling, dtype=None, torch_dtype="float32")
-    old = logits_of(build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), [1, 2], positions=[0, 5000])
+    edit_config(
+        directory, rope_parameters=None, rope_theta=500000, rope_scaling=scaling, dtype=None, torch_dtype="float32"
+    )
+    old = logits_of(
+        build_model(open_checkpoint(str(directory)), make_ops("torch", "float32")), [1, 2], positions=[0, 5000]
+    )
     assert torch.equal(old, new)
 
 

@@ -103,7 +103,7 @@ def test_quantised_models_equal_their_dequantised_weights(kind, save_tiny, write
     theirs, _ = save_tiny("llama", intermediate_size=96)
     path = write_gguf(theirs, "llama", kind=QuantType[kind])
     with torch.no_grad():
-        for name, parameter in theirs.named_parameters():
+        for parameter in theirs.parameters():
             if parameter.ndim == 2:
                 stored = gguf.quants.quantize(parameter.numpy(), QuantType[kind])
                 parameter.copy_(torch.from_numpy(gguf.quants.dequantize(stored, QuantType[kind])))

@@ -1,6 +1,7 @@
 """Text from tokens: whole characters, nothing cleaned up, stop strings over any border (B20-B22, B34, B36)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -22,10 +23,12 @@ class Pieces:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
-@given(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)), st.lists(st.integers(0, 50), max_size=8))
+@given(
+    st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)), st.lists(st.integers(0, 50), max_size=8)
+)
 def test_pieces_add_up_to_the_whole_however_they_are_cut(data, places):
     pieces = cut(data, places)
     stream = Detokeniser(Pieces(pieces))
@@ -81,7 +84,7 @@ def test_stops_do_not_depend_on_how_text_is_cut(text, stops, places):
     expected, stopped = naive(text, stops)
     edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
     finder, shown = StopStrings(stops), ""
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in pairwise(edges):
         piece, _ = finder.push(text[a:b])
         shown += piece
         assert expected.startswith(shown), "something was shown that a stop string takes back"

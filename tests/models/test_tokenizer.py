@@ -1,4 +1,4 @@
-"""Tokenizers from `tokenizer.json`: the beginning once, bytes and not cleaned-up text, both spellings of words (B71)."""
+"""Tokenizers from `tokenizer.json`: the beginning once, nothing cleaned up, both spellings of words (B71)."""
 
 import json
 
@@ -98,7 +98,17 @@ def test_words_with_marks_and_bytes(tmp_path):
     from tokenizers import Tokenizer as Backend
     from tokenizers import decoders, models, normalizers
 
-    texts = ["<unk>", "<s>", "</s>", *(f"<0x{value:02X}>" for value in range(256)), "\u2581", "H", "i", "\u2581H", "\u2581Hi"]
+    texts = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{value:02X}>" for value in range(256)),
+        "\u2581",
+        "H",
+        "i",
+        "\u2581H",
+        "\u2581Hi",
+    ]
     vocab = {text: token for token, text in enumerate(texts)}
     merges = [("\u2581", "H"), ("\u2581H", "i")]
     backend = Backend(models.BPE(vocab=vocab, merges=merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))

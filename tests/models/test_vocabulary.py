@@ -1,4 +1,4 @@
-"""Whether two vocabularies agree: the first difference is named, padding and tokens behind the end are allowed (B39)."""
+"""Whether two vocabularies agree: the first difference is named, padding is allowed (B39)."""
 
 import json
 

@@ -96,8 +96,8 @@ def draw_shared_noise(
     """
     rows, vocab = logits_RV.shape
     temperatures = _per_row(temperature, rows)
-    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p)
     hot = [row for row in range(rows) if temperatures[row] > _COLDEST]
+    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p) if hot else logits_RV
     if len(hot) == rows:
         scores_RV += gumbel_rows(keys, vocab)
     elif hot:

@@ -85,6 +85,13 @@ def read_bandwidth(groups: list[list[int]] | None = None) -> list[float]:
     return [rate for group in (groups or [allowed_cores()[:1]]) for rate in _read_together(group)]
 
 
+def read_alone_and_together() -> dict[str, list[float]]:
+    """Bytes per second of the first allowed core alone, and of the first and the last at once."""
+    cores = allowed_cores()
+    together = read_bandwidth([[cores[0], cores[-1]]]) if len(cores) > 1 else []
+    return {"alone": read_bandwidth([cores[:1]]), "together": together}
+
+
 def _read_together(cores: list[int]) -> list[float]:
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(cores))
@@ -109,21 +116,18 @@ def _read_together(cores: list[int]) -> list[float]:
 
 def _stream(core: int, barrier: Any, pipe: Connection, size: int, seconds: float) -> None:
     """Read memory on one core for a while and send the rate; runs in its own process."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
     import numpy
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [core])
-    block = numpy.ones(size // 4, dtype=numpy.float32)
-    half = len(block) // 2
-    numpy.dot(block[:half], block[half:])
+    block = numpy.ones(size // 8, dtype=numpy.int64)
+    numpy.bitwise_or.reduce(block)
     barrier.wait(60)
     rates = []
     for _ in range(READ_WINDOWS):
         begin, done = time.perf_counter(), 0
         while time.perf_counter() - begin < seconds:
-            numpy.dot(block[:half], block[half:])
+            numpy.bitwise_or.reduce(block)
             done += block.nbytes
         rates.append(done / (time.perf_counter() - begin))
     pipe.send(max(rates))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,16 +34,24 @@ class Setting:
 OnRun = Callable[[dict[str, Any], dict[str, Any]], None]  # (the record so far, the run that was added)
 
 
-def run(settings: BenchSettings, *, open_llm: Callable[..., Any], on_run: OnRun | None = None) -> dict[str, Any]:
+def run(
+    settings: BenchSettings,
+    *,
+    open_llm: Callable[..., Any],
+    on_run: OnRun | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Run everything and return the record.
 
     Args:
         settings: what to measure.
         open_llm: makes an engine from keyword options (`saguaro.LLM`); used as a context manager.
         on_run: told after every run.
+        facts: more about the machine, for the record.
     """
     every = lanes(settings)
     record = new_record(settings)
+    record["machine"] |= facts or {}
     first: dict[float, tuple[str, list[list[int]]]] = {}
     with ExitStack() as stack:
         engines = {lane.name: stack.enter_context(open_llm(**lane.options)) for lane in every}
@@ -66,7 +74,7 @@ def run(settings: BenchSettings, *, open_llm: Callable[..., Any], on_run: OnRun 
                 **run_figures(groups, statistics, mode=lane.mode, before=before),
             }
             record["runs"].append(row)
-            record["engines"][lane.name] = plain(statistics)
+            record["engines"][lane.name] = plain_statistics(statistics)
             ids = [completion.token_ids for group in groups for completion in group]
             _compare(record, first, f"{lane.name}, batch {setting.batch}, repeat {setting.repeat}", ids)
             if on_run is not None:
@@ -108,9 +116,22 @@ def new_record(settings: BenchSettings) -> dict[str, Any]:
 
 def model_name(source: str | None) -> str | None:
     """A model without the folders of this machine: the file's or folder's own name; hub ids and toys as they are."""
-    if source is None or source.startswith("toy:") or not source.startswith(("/", ".", "~")):
+    if source is None:
+        return None
+    if source.startswith("toy:truncate="):
+        kind, count, inner = source.split(":", 2)
+        return f"{kind}:{count}:{model_name(inner)}"
+    if source.startswith("toy:") or not source.startswith(("/", ".", "~")):
         return source
     return source.rstrip("/").rsplit("/", 1)[-1]
+
+
+def plain_statistics(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics for a record: plain values, models by name."""
+    found = plain(statistics)
+    if isinstance(plan := found.get("plan"), dict):
+        plan |= {name: model_name(plan[name]) for name in ("target", "draft") if name in plan}
+    return found
 
 
 def plain(value: Any) -> Any:

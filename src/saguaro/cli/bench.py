@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saguaro.bench.settings import MODES, BenchSettings, lanes
 from saguaro.cli.checks import check_engine, check_prompts
-from saguaro.cli.options import add_engine_flags, engine_options
+from saguaro.cli.options import add_engine_flags, engine_options, folders
 from saguaro.cli.parser import Parser, at_least_one, names, numbers, whole, wholes
 from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
 from saguaro.workloads import dataset_name, read_prompts
+
+if TYPE_CHECKING:
+    from saguaro.engine.resolve import Plan
+
+PIPE_WIDTH = 160  # columns of the table where there is no terminal
 
 
 def add_arguments(parser: Parser) -> None:
@@ -34,6 +40,7 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--seed", type=whole, default=0, help="prompt i has the key seed + i (default 0)")
     group.add_argument("--respect-eos", action="store_true", help="end outputs at the model's stop tokens")
     group.add_argument("--json", type=Path, metavar="OUT", help="write the record here, after every run")
+    group.add_argument("--bandwidth", action="store_true", help="measure how fast cores read memory, for the record")
     placement = parser.add_argument_group("placement").add_mutually_exclusive_group()
     placement.add_argument(
         "--paper-placement",
@@ -61,13 +68,11 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.json is not None and not options.json.resolve().parent.is_dir():
         raise ConfigError(f"the folder of {options.json} does not exist; make it first.")
-    checked = None
-    for lane in lanes(settings):
-        checked = check_engine(EngineConfig.from_options(**lane.options))
-    if checked is not None:
-        check_prompts(checked, list(settings.prompts))
+    checked = [check_engine(EngineConfig.from_options(**lane.options)) for lane in lanes(settings)]
+    check_prompts(checked[0], list(settings.prompts))
 
     from saguaro import LLM
+    from saguaro.bench.machine import read_alone_and_together
     from saguaro.bench.run import equal_everywhere
     from saguaro.bench.run import run as measure
     from saguaro.records import write_record
@@ -77,11 +82,26 @@ def run(options: argparse.Namespace) -> int:
             write_record(record, options.json)
         print(_progress(row, settings.repeats), file=sys.stderr, flush=True)
 
-    record = measure(settings, open_llm=LLM, on_run=on_run)
+    facts = {"read_bytes_per_second": read_alone_and_together()} if options.bandwidth else {}
+    record = measure(settings, open_llm=LLM, on_run=on_run, facts=facts)
+    record["config"]["weight_bytes_per_pass"] = weight_bytes([each.plan for each in checked])
     if options.json is not None:
         write_record(record, options.json)
     show(record)
     return 0 if equal_everywhere(record) else 1
+
+
+def weight_bytes(plans: Sequence[Plan]) -> dict[str, int]:
+    """Bytes that a pass of each model reads, by the formula of `bench.sizes`."""
+    from saguaro.bench.sizes import sizes
+
+    hub_cache = folders().get("hub_cache")
+    found = {}
+    for plan in plans:
+        for role, placement in (("target", plan.target), ("draft", plan.draft)):
+            if placement is not None:
+                found[role] = sizes(placement.source, placement.dtype, hub_cache=hub_cache).streamed_bytes
+    return found
 
 
 def show(record: dict[str, Any]) -> None:
@@ -107,6 +127,8 @@ def show(record: dict[str, Any]) -> None:
         numbers_ = ["–" if value is None else f"{value:.{digits}f}" for value, digits in cells]
         table.add_row(row.label, row.devices, f"{row.temperature:g}", str(row.batch), speed, *numbers_)
     console = Console()
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
     console.print(table)
     console.print(verdict(record))
 

@@ -39,8 +39,9 @@ def run(options: argparse.Namespace) -> int:
 
     from saguaro import LLM
 
+    print("loading ...", end="", flush=True)
     with LLM(**llm_arguments(config)) as llm:
-        print(HELP)
+        print(f"\r{HELP}")
         Conversation(llm, checked, params, system=options.system).run()
     return 0
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from saguaro.bench import machine as this
+from saguaro.bench.sizes import WEIGHT_BYTES, Sizes, sizes
 from saguaro.cli.fetch import is_here
 from saguaro.cli.model_sets import SETS, directory
-from saguaro.device import allowed_cores
+from saguaro.cli.options import folders
 from saguaro.errors import SaguaroError
 
 if TYPE_CHECKING:
     from saguaro.engine.resolve import Placement, Plan
 
-# Bytes of a packed weight: int8 has a scale a channel (not counted), int4 a 16-bit scale and minimum for 32 weights.
-WEIGHT_BYTES = {"float32": 4.0, "bfloat16": 2.0, "int8": 1.0, "int4": 0.5 + 4 / 32}
 PROCESS_BYTES = 400 << 20  # an interpreter with torch
 GB = 1e9
 
@@ -61,13 +59,11 @@ def machine_facts(*, measure: bool) -> Iterator[Fact]:
 
 def bandwidth_facts() -> Iterator[Fact]:
     """Measured now: a pinned process a core that streams 512 MiB."""
-    cores = allowed_cores()
-    how = "measured: dot products over 512 MiB, a pinned process a core, best of four windows"
-    (alone,) = this.read_bandwidth([cores[:1]])
-    yield Fact("one core reads", alone / GB, "GB/s", how)
-    if len(cores) > 1:
-        together = this.read_bandwidth([[cores[0], cores[-1]]])
-        yield Fact("two cores at once", [f"{rate / GB:.1f}" for rate in together], "GB/s each", how)
+    how = "measured: streaming 512 MiB, a pinned process a core, best of four windows"
+    rates = this.read_alone_and_together()
+    yield Fact("one core reads", rates["alone"][0] / GB, "GB/s", how)
+    if rates["together"]:
+        yield Fact("two cores at once", [f"{rate / GB:.1f}" for rate in rates["together"]], "GB/s each", how)
 
 
 def kernel_facts() -> Iterator[Fact]:
@@ -124,26 +120,15 @@ def plan_facts(plan: Plan, *, bandwidth: float | None) -> Iterator[Fact]:
 
 def placement_facts(role: str, placement: Placement, *, page_size: int, bandwidth: float | None) -> Iterator[Fact]:
     """Sizes of one model in its place."""
-    streamed, table = weight_counts(placement.source)
-    size = WEIGHT_BYTES[placement.dtype]
-    yield Fact(
-        f"{role} weights read a pass",
-        streamed * size / GB,
-        "GB",
-        f"{streamed:,} weights × {size:g} bytes ({placement.dtype})",
-    )
-    yield Fact(
-        f"{role} embedding", table * _table_bytes(placement.dtype) / GB, "GB", f"{table:,} values, few read a pass"
-    )
+    size, each = _sizes(placement), WEIGHT_BYTES[placement.dtype]
+    read = f"{size.streamed:,} weights × {each:g} bytes ({placement.dtype})"
+    yield Fact(f"{role} weights read a pass", size.streamed_bytes / GB, "GB", read)
+    yield Fact(f"{role} embedding", size.table_bytes / GB, "GB", f"{size.table:,} values, few read a pass")
     slots = placement.num_pages * page_size
-    yield Fact(
-        f"{role} keys and values",
-        slots * _slot_bytes(placement) / GB,
-        "GB",
-        f"{slots:,} slots × {_slot_bytes(placement):,} bytes (2 × layers × key heads × head size × bytes)",
-    )
+    kept = f"{slots:,} slots × {size.slot_bytes:,} bytes (2 × layers × key heads × head size × bytes)"
+    yield Fact(f"{role} keys and values", slots * size.slot_bytes / GB, "GB", kept)
     if bandwidth is not None:
-        rate = bandwidth / (streamed * size)
+        rate = bandwidth / size.streamed_bytes
         yield Fact(f"{role} tokens/s alone, at most", rate, "", "one core's read speed / weights read a pass")
 
 
@@ -152,9 +137,9 @@ def memory_needed(plan: Plan) -> int:
     placements = [placement for placement in (plan.target, plan.draft) if placement is not None]
     total = (1 + len(placements)) * PROCESS_BYTES
     for placement in placements:
-        streamed, table = weight_counts(placement.source)
-        total += int(streamed * WEIGHT_BYTES[placement.dtype] + table * _table_bytes(placement.dtype))
-        total += placement.num_pages * plan.config.page_size * _slot_bytes(placement)
+        size = _sizes(placement)
+        slots = placement.num_pages * plan.config.page_size
+        total += size.streamed_bytes + size.table_bytes + slots * size.slot_bytes
     return total
 
 
@@ -163,28 +148,8 @@ def fits(plan: Plan) -> bool:
     return memory_needed(plan) <= this.memory()["available"]
 
 
-def weight_counts(source: str) -> tuple[int, int]:
-    """Weights that a pass reads in full (linears, head), and values of the embedding table."""
-    from saguaro.cli.options import folders
-    from saguaro.models.checkpoint import open_checkpoint
-    from saguaro.models.weights.names import EMBEDDING, parameters
-
-    config = open_checkpoint(source, hub_cache=folders().get("hub_cache")).config
-    sizes = {name: prod(shape) for name, shape in parameters(config).items()}
-    table = sizes.pop(EMBEDDING)
-    return sum(sizes.values()) + (table if config.tied else 0), table
-
-
-def _table_bytes(dtype: str) -> int:
-    return 4 if dtype == "float32" else 2
-
-
-def _slot_bytes(placement: Placement) -> int:
-    from saguaro.cli.options import folders
-    from saguaro.models.checkpoint import open_checkpoint
-
-    config = open_checkpoint(placement.source, hub_cache=folders().get("hub_cache")).config
-    return config.kv_bytes_per_token(_table_bytes(placement.dtype))
+def _sizes(placement: Placement) -> Sizes:
+    return sizes(placement.source, placement.dtype, hub_cache=folders().get("hub_cache"))
 
 
 def _was_given(plan: Plan, name: str) -> bool:

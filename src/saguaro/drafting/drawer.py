@@ -31,9 +31,16 @@ class Drawer:
             draws = [replace(d, temperature=0.0) for d in draws]
         return top_candidates(logits_WV, draws, self._count)
 
+    def laws(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor | None:
+        """The processed law of each row (W, V) under `rejection`; None under shared noise, which needs none."""
+        if not self._settings.rejection:
+            return None
+        temperatures = [d.temperature for d in draws]
+        return sampling.law(logits_WV, temperatures, [d.top_k for d in draws], [d.top_p for d in draws])
+
     def draw(
         self,
-        logits_V: torch.Tensor,
+        law_V: torch.Tensor | None,
         draw: Draw,
         candidates: Sequence[int],
         depth: int,
@@ -42,16 +49,15 @@ class Drawer:
     ) -> tuple[int, torch.Tensor | None]:
         """The draft's token at a position, and its law q (V) float32 under `rejection`.
 
-        `depth` is the token's place in its proposal, `round_` the round that would verify it, `branch` the outcome that
-        it was prepared for (None: the neural fallback).
+        `law_V` is the position's row of `laws`; `depth` is the token's place in its proposal, `round_` the round that
+        would verify it, `branch` the outcome that it was prepared for (None: the neural fallback).
         """
-        if not self._settings.rejection:
+        if law_V is None:
             return candidates[0], None
-        law_1V = sampling.law(logits_V[None], draw.temperature, draw.top_k, draw.top_p)
         if self._settings.saguaro_c < 1 and draw.temperature > 0:
             fan_out = self._settings.fan_out[min(depth, len(self._settings.fan_out) - 1)]
-            law_1V = saguaro_sampling.scale(law_1V, fan_out, self._settings.saguaro_c)
+            law_V = saguaro_sampling.scale(law_V[None], fan_out, self._settings.saguaro_c)[0]
         number = sampling.uniform(
             draw.seed, draw.choice, position=draw.position, round_number=round_, branch=branch, purpose="draft"
         )
-        return sampling.draw_from_law(law_1V, [number])[0], law_1V[0]
+        return sampling.draw_from_law(law_V[None], [number])[0], law_V

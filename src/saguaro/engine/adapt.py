@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from saguaro.execution.batch import Span
-from saguaro.execution.runner import Runner
 from saguaro.paging import PagePool, PageTable
 from saguaro.theory.acceptance import expected_tokens, number_accepted
 from saguaro.theory.fan_out import PowerLaw, allocate, expected_hit_rate, marginal_gains
@@ -25,24 +24,30 @@ PLANNED_BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 
 def measure_rows(
-    runner: Runner, pool: PagePool, rows: Sequence[int], *, context: int, repeats: int
+    run: Callable[[Span], object], pool: PagePool, rows: Sequence[int], *, context: int, repeats: int, seconds: float
 ) -> dict[int, float]:
-    """Median seconds of a pass that extends one row of `context` tokens by each count in `rows`."""
+    """Median seconds of a pass that extends one row of `context` tokens by each count in `rows`.
+
+    Takes about `seconds`, or as long as `repeats` passes of each count take if that is less; the first pass of each
+    count does not count, and each is measured at least once.
+    """
     table = PageTable(pool)
     table.ensure(context + max(rows))
     times: dict[int, list[float]] = {count: [] for count in rows}
+    started = time.perf_counter()
     try:
         for repeat in range(repeats + 1):
+            if repeat > 1 and time.perf_counter() - started > seconds:
+                break
             for count in rows:
                 slots = table.slots(context, context + count)
-                span = Span([1] * count, context, table.pages, slots, wanted=count)
                 began = time.perf_counter()
-                runner.run([span])
+                run(Span([1] * count, context, table.pages, slots, wanted=count))
                 if repeat:
                     times[count].append(time.perf_counter() - began)
     finally:
         table.release()
-    return {count: statistics.median(seconds) for count, seconds in times.items()}
+    return {count: statistics.median(each) for count, each in times.items()}
 
 
 @dataclass(frozen=True, slots=True)

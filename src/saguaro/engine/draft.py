@@ -8,21 +8,22 @@ step of which no row matters any more. The draft never imports the target. Tests
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from saguaro.algorithm import outcomes
-from saguaro.drafting.drafters.base import Context, Drafter
+from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
+from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw
-from saguaro.paging import PagePool, PageTable
+from saguaro.paging import PagePool
 from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.transport.base import DraftPort, Entry, Key
@@ -70,8 +71,7 @@ class DraftWorker:
         count = sum(len(w.span.tokens) for w in work)
         self.port.beat(began, self.step_seconds.get(count, self._last_seconds))
         self._in_flight = work
-        contexts = [Context(w.row.request, self._before(w)) for w in work]
-        logits = self.drafter.run([w.span for w in work], contexts, interrupt=self._useless)
+        logits = self.drafter.run([w.span for w in work], interrupt=self._useless)
         self._in_flight = []
         if logits is None:
             return True
@@ -87,26 +87,19 @@ class DraftWorker:
         """Seconds of a step with as many tokens as the last ones had."""
         return self._last_seconds
 
-    def measure(self, rows: Sequence[int], *, context: int, repeats: int) -> dict[int, float]:
-        """Median seconds of a step of each count of tokens, sampling included."""
-        table = PageTable(self.pool)
-        table.ensure(context + max(rows))
-        times: dict[int, list[float]] = {count: [] for count in rows}
+    def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
+        """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
         draw = Draw(1.0, 0, 1.0, 0, 0, 0)
-        for repeat in range(repeats + 1):
-            for count in rows:
-                span = Span([1] * count, context, table.pages, table.slots(context, context + count), count)
-                began = time.perf_counter()
-                logits = self.drafter.run([span], [Context(-1, [])])
-                assert logits is not None
-                self._drawer.rank(logits, [draw] * count)
-                if repeat:
-                    times[count].append(time.perf_counter() - began)
-        table.release()
-        medians = {count: statistics.median(seconds) for count, seconds in times.items()}
-        self.step_seconds.update(medians)
-        self._last_seconds = medians[min(rows)]
-        return medians
+
+        def step(span: Span) -> None:
+            logits_WV = self.drafter.run([span])
+            assert logits_WV is not None
+            self._drawer.rank(logits_WV, [draw] * len(span.tokens))
+
+        times = measure_rows(step, self.pool, rows, **sizes)
+        self.step_seconds.update(times)
+        self._last_seconds = times[min(rows)]
+        return times
 
     def _read_news(self) -> None:
         messages, self._queue = self._queue + self.port.receive(), []
@@ -231,14 +224,6 @@ class DraftWorker:
         row.reserve.grow_by_page()
         return row.reserve.take()
 
-    def _before(self, work: Work) -> list[int]:
-        """The tokens before a span (for scripted drafters)."""
-        row, branch = work.row, work.branch
-        if branch is None:
-            return (row.tokens + row.proposal)[: work.span.start]
-        before = row.tokens + row.proposal[: branch.accepted] + [branch.bonus] + branch.tokens
-        return before[: work.span.start]
-
     # -- what came out ------------------------------------------------------------------------------------------
 
     def _absorb(self, work: list[Work], logits_WV: torch.Tensor) -> None:
@@ -249,6 +234,7 @@ class DraftWorker:
                 draws.append(w.row.draw(position))
                 owners.append((w, position))
         ranked = self._drawer.rank(logits_WV, draws) if draws else []
+        laws_WV = self._drawer.laws(logits_WV, draws) if draws else None
         for w in work:
             if w.branch is None:
                 w.row.kv += len(w.span.tokens)
@@ -256,34 +242,35 @@ class DraftWorker:
             else:
                 w.branch.slots.append(w.span.slots[0])
         for index, ((w, position), candidates) in enumerate(zip(owners, ranked, strict=True)):
+            law_V = None if laws_WV is None else laws_WV[index]
             if w.branch is None:
-                self._tail_candidates(w.row, position, candidates, logits_WV[index])
+                self._tail_candidates(w.row, position, candidates, law_V)
             else:
-                self._branch_token(w.row, w.branch, position, candidates, logits_WV[index])
+                self._branch_token(w.row, w.branch, position, candidates, law_V)
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
 
-    def _tail_candidates(self, row: DraftRow, position: int, candidates: list[int], logits_V: torch.Tensor) -> None:
+    def _tail_candidates(self, row: DraftRow, position: int, candidates: list[int], law_V: torch.Tensor | None) -> None:
         row.ranked.append(candidates)
         drawing = row.waiting is not None and position == row.length + len(row.proposal)
         if drawing and len(row.proposal) < row.wanted and candidates:
             key = row.waiting
             assert key is not None
             depth = len(row.proposal)
-            token, law = self._drawer.draw(logits_V, row.draw(position), candidates, depth, key.round + 1, row.drawn_for)
+            token, law = self._drawer.draw(law_V, row.draw(position), candidates, depth, key.round + 1, row.drawn_for)
             row.proposal.append(token)
             if law is not None:
                 row.laws.append(law)
             self._publish_proposal(row, key)
 
     def _branch_token(
-        self, row: DraftRow, branch: Branch, position: int, candidates: list[int], logits_V: torch.Tensor
+        self, row: DraftRow, branch: Branch, position: int, candidates: list[int], law_V: torch.Tensor | None
     ) -> None:
         if not candidates:
             return
         outcome = (branch.accepted, branch.bonus)
         depth = len(branch.tokens)
-        token, law = self._drawer.draw(logits_V, row.draw(position), candidates, depth, row.round + 1, outcome)
+        token, law = self._drawer.draw(law_V, row.draw(position), candidates, depth, row.round + 1, outcome)
         branch.ranked.append(candidates)
         branch.tokens.append(token)
         if law is not None:

@@ -28,7 +28,8 @@ from saguaro.transport.loopback import Loopback
 VERIFY_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
-MEASURE_REPEATS = 3
+MEASURE_REPEATS = 30
+MEASURE_SECONDS = 3.0
 CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth")
 ANSWER_SECONDS = 120.0
 
@@ -79,18 +80,20 @@ class Engine(ABC):
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 
+    def _measure_sizes(self) -> dict[str, Any]:
+        context = min(MEASURE_CONTEXT, self.plan.max_model_len - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
+        return {"context": max(0, context), "repeats": MEASURE_REPEATS, "seconds": MEASURE_SECONDS}
+
     def _settle_plan(self) -> None:
         """Fill in what was `auto` from measured times."""
+        if self.plan.lookahead is not None and self.plan.budget is not None:
+            return
         verify, step = self.measured["verify_seconds"], self.measured["draft_step_seconds"]
         choose = plan_ssd if self.plan.mode == "ssd" else plan_sd
         chosen = choose(verify, step)
         self.plan = with_measured(self.plan, chosen.lookahead, chosen.budget)
         self.settings = settings_of(self.plan)
         self._apply(self.settings)
-
-    @property
-    def _must_measure(self) -> bool:
-        return self.plan.mode != "ar" and (self.plan.lookahead is None or self.plan.budget is None)
 
 
 class LoopbackEngine(Engine):
@@ -107,11 +110,11 @@ class LoopbackEngine(Engine):
                 self.draft = build_draft(plan, self.port)
                 self.port.step = self.draft.step
                 self.target.attach(self.port)
-        if self._must_measure:
+        if plan.mode != "ar":
             self._measure()
 
     def _measure(self) -> None:
-        sizes = {"context": MEASURE_CONTEXT, "repeats": MEASURE_REPEATS}
+        sizes = self._measure_sizes()
         with torch.inference_mode():
             self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, **sizes)
             self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, **sizes)
@@ -158,7 +161,7 @@ class ProcessEngine(Engine):
             if self.supervisor is not None:
                 self.supervisor.wait_ready()
                 self._expect("attached")
-            if self._must_measure:
+            if plan.mode != "ar":
                 self._measure()
         except BaseException:
             self.close(kill=True)
@@ -187,10 +190,10 @@ class ProcessEngine(Engine):
 
     def _measure(self) -> None:
         """Both at once: what counts is how fast each is while the other works (memory may be shared)."""
-        sizes = {"context": MEASURE_CONTEXT, "repeats": MEASURE_REPEATS}
+        sizes = self._measure_sizes()
         draft = self.supervisor.current if self.supervisor is not None else None
         if draft is not None:
-            draft.worker.send("measure", {"rows": STEP_ROWS, **sizes, "repeats": 8})
+            draft.worker.send("measure", {"rows": STEP_ROWS, **sizes})
         self._target.send("measure", {"rows": VERIFY_ROWS, **sizes})
         answers = self._expect("measured", ANSWER_SECONDS)
         self.measured["verify_seconds"] = answers[0]

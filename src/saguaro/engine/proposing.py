@@ -177,6 +177,7 @@ class Proposer:
     def propose(self, rows: Rows[tuple[Sequence, int, int]]) -> float:
         """Decide the next proposal of each row (sequence, committed length before, accepted); seconds spent waiting."""
         began = time.monotonic()
+        waited = self.waited["depth"] + self.waited["pending"]
         for s, _, _ in rows:
             s.proposed = Proposed()
         if self.port is None or self.settings.lookahead == 0:
@@ -192,6 +193,7 @@ class Proposer:
         for s, _, _ in rows:
             s.round += 1
             s.proposed.wait_seconds = seconds
+        self.waited["handover"] += seconds - (self.waited["depth"] + self.waited["pending"] - waited)
         self.waited["rounds"] += 1
         if self.waited["rounds"] % POLICY_ROUNDS == 0:
             self._tell_settings()
@@ -311,7 +313,10 @@ class Proposer:
         s.proposed = Proposed(tokens, source, len(tokens), pending=True)
         if self.settings.rejection and tokens:
             s.proposed.laws = self.port.laws(s.row, len(tokens))
-        self.waited["depth" if o.covered else "pending"] += time.monotonic() - began
+        # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.
+        now = time.monotonic()
+        ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
+        self.waited["depth" if o.covered else "pending"] += ended - began
         self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
 
     def _take_own(self, o: Open) -> None:

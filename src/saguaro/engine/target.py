@@ -24,6 +24,7 @@ from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.runner import Runner
+from saguaro.execution.sampler import Draw, draw_tokens
 from saguaro.paging import PagePool
 from saguaro.transport.base import TargetPort
 
@@ -187,9 +188,16 @@ class TargetWorker:
 
     # -- measuring ------------------------------------------------------------------------------------------------
 
-    def measure(self, rows: Rows[int], *, context: int, repeats: int) -> dict[int, float]:
-        """Median seconds of a verification of each count of rows at a context length; seeds the estimates."""
-        times = measure_rows(self.runner, self.scheduler.pool, rows, context=context, repeats=repeats)
+    def measure(self, rows: Rows[int], **sizes: Any) -> dict[int, float]:
+        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included."""
+        draw = Draw(1.0, 0, 1.0, 0, 0, 0)
+
+        def verify(span: Span) -> None:
+            logits_WV = self.runner.run([span])
+            assert logits_WV is not None
+            draw_tokens(logits_WV, [draw] * len(span.tokens))
+
+        times = measure_rows(verify, self.scheduler.pool, rows, **sizes)
         for count, seconds in times.items():
             self.estimates.verify_took(count, seconds)
         return times

@@ -7,8 +7,8 @@
 
 Weights are a function of (seed, tensor name), so models of one seed share their first layers and their embedding
 whatever their depth. `scale` is the standard deviation of the logits: about 4 gives a law that is neither flat nor
-certain. A model with noise n is related to the one without: at .1 the greedy token agrees about 7 times in 10, at .3 one in 3.
-Must not know: packing, rounds. Tests: tests/models/test_toy.py.
+certain. A model with noise n is related to the one without: at .1 the greedy token agrees about 7 times in 10, at .3
+one in 3. Must not know: packing, rounds. Tests: tests/models/test_toy.py.
 """
 
 from __future__ import annotations

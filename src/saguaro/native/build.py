@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from saguaro.errors import ConfigError
 
 SOURCES = Path(__file__).parent / "csrc"
 # No contraction by the compiler: the fused steps are written out, so a row's bits do not depend on inlining.
-FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-fPIC", "-shared", "-w")
+FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-fPIC", "-w")
 TUNINGS = (("-march=native",), ("-mcpu=native",), ())
 LIBRARIES = ("-lpthread", "-lm")
 
@@ -114,20 +115,37 @@ def _processor() -> str:
 
 
 def _compile(compiler: Compiler, extra_flags: tuple[str, ...], path: Path) -> None:
-    sources = [str(p) for p in source_files() if p.suffix == ".c"]
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
-        made = Path(folder) / path.name
         reason = ""
         for tuning in TUNINGS:
-            command = [*compiler.command, *FLAGS, *tuning, *extra_flags, *sources, "-o", str(made), *LIBRARIES]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            if done.returncode == 0 and made.exists():
+            made, error = _compile_into(Path(folder), [*compiler.command, *FLAGS, *tuning, *extra_flags])
+            if made is not None:
                 os.replace(made, path)
                 return
-            reason = reason or _last_error(done.stderr)
+            reason = reason or error
         raise ConfigError(
             f"the C compiler {' '.join(compiler.command)!r} cannot build the CPU kernels ({reason}); set CC to another."
         )
+
+
+def _compile_into(folder: Path, command: list[str]) -> tuple[Path | None, str]:
+    """The linked library, or None and why not. Files are compiled side by side: most of the time goes into two."""
+    sources = [p for p in source_files() if p.suffix == ".c"]
+    objects = [str(folder / f"{p.stem}.o") for p in sources]
+    steps = [[*command, "-c", str(source), "-o", made] for source, made in zip(sources, objects, strict=True)]
+    with ThreadPoolExecutor(max_workers=min(len(steps), os.cpu_count() or 1)) as pool:
+        for error in pool.map(_run, steps):
+            if error:
+                return None, error
+    made = folder / "kernels.so"
+    error = _run([*command, "-shared", *objects, "-o", str(made), *LIBRARIES])
+    return (None, error) if error or not made.exists() else (made, "")
+
+
+def _run(command: list[str]) -> str:
+    """Nothing when the command succeeds, else its first error line."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return "" if done.returncode == 0 else _last_error(done.stderr)
 
 
 def _last_error(text: str) -> str:

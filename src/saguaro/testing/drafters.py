@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 
-from saguaro.drafting.drafters.base import Context
 from saguaro.drafting.drafters.lm import LanguageModelDrafter
 from saguaro.errors import ConfigError
 from saguaro.execution.batch import Span
@@ -42,9 +41,9 @@ class ScriptedDrafter(LanguageModelDrafter):
             raise ConfigError(f"a script is made of '.', 'w' and 'm', not {script!r}.")
 
     def run(
-        self, spans: Sequence[Span], contexts: Sequence[Context], *, interrupt: Callable[[], bool] | None = None
+        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
     ) -> torch.Tensor | None:
-        logits_WV = super().run(spans, contexts, interrupt=interrupt)
+        logits_WV = super().run(spans, interrupt=interrupt)
         if logits_WV is None:
             return None
         row = 0
@@ -74,7 +73,7 @@ class FaultyDrafter(LanguageModelDrafter):
         self._passes = 0
 
     def run(
-        self, spans: Sequence[Span], contexts: Sequence[Context], *, interrupt: Callable[[], bool] | None = None
+        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
     ) -> torch.Tensor | None:
         self._passes += 1
         if self._passes == self._after and self._fault in ("kill", "stop"):
@@ -83,7 +82,7 @@ class FaultyDrafter(LanguageModelDrafter):
             time.sleep(0.2)
         if self._fault == "garble":
             spans = [replace(span, tokens=[token % self.vocab for token in span.tokens]) for span in spans]
-        logits_WV = super().run(spans, contexts, interrupt=interrupt)
+        logits_WV = super().run(spans, interrupt=interrupt)
         if logits_WV is not None and self._fault == "garble":
             wide = torch.full((logits_WV.shape[0], 4), FAR)
             logits_WV = torch.cat([logits_WV, wide], dim=1)  # ids beyond the target's vocabulary

@@ -38,11 +38,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatus:
-    """What the draft says of itself: seconds of its last step, and when the step in flight began (monotonic clock)."""
+    """What the draft says of itself; times are of the monotonic clock, which all processes of a host share.
+
+    `step_seconds`: its usual step. `step_started`: when the step in flight began, or 0. `heartbeat`: last sign of life.
+    `answered`: when it last published an answer to a pending outcome.
+    """
 
     step_seconds: float
     step_started: float
     heartbeat: float
+    answered: float = 0.0
 
 
 class TargetPort(Protocol):

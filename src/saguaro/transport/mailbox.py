@@ -66,7 +66,7 @@ class Mailbox:
             offset += size
         header, self._ring, rows, entries, laws = parts
         self._cursor = header[:16].view(np.uint64)  # bytes written by the target, bytes read by the draft
-        self._times = header[32:56].view(np.float64)  # step seconds, step started, heartbeat
+        self._times = header[32:64].view(np.float64)  # step seconds, step started, heartbeat, answered
         self._rows = rows[: shape.rows * 32].view(np.int64).reshape(shape.rows, 4)
         width = TAG + shape.tokens
         count = shape.rows * shape.entries * width * 4
@@ -128,7 +128,7 @@ class MailboxTarget(Mailbox):
         return int(self._rows[row, 0]) == key.request and int(self._rows[row, 2]) == key.round
 
     def status(self) -> DraftStatus:
-        return DraftStatus(float(self._times[0]), float(self._times[1]), float(self._times[2]))
+        return DraftStatus(*self._times.tolist())
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -176,6 +176,8 @@ class MailboxDraft(Mailbox):
             record[2:TAG] = (self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
         count = len(entry.tokens)
         record[TAG : TAG + count] = entry.tokens
+        if index == 0:
+            self._times[3] = time.monotonic()
         record[0] = count
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
@@ -188,7 +190,7 @@ class MailboxDraft(Mailbox):
         state[1] = int(caught_up)
 
     def beat(self, step_started: float, step_seconds: float) -> None:
-        self._times[0], self._times[1], self._times[2] = step_seconds, step_started, time.monotonic()
+        self._times[:3] = (step_seconds, step_started, time.monotonic())
 
     def wait_news(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds

@@ -10,19 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
 from saguaro.execution.batch import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a scripted drafter may need besides the tokens of a span: whose row it is, and the tokens before the span."""
-
-    request: int
-    tokens: Sequence[int]
 
 
 class Drafter(ABC):
@@ -40,7 +31,7 @@ class Drafter(ABC):
 
     @abstractmethod
     def run(
-        self, spans: Sequence[Span], contexts: Sequence[Context], *, interrupt: Callable[[], bool] | None = None
+        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
     ) -> torch.Tensor | None:
         """Scores (W, vocab) float32 of the wanted tokens in span order; None when `interrupt` gave the pass up."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from saguaro.drafting.drafters.base import Context, Drafter
+from saguaro.drafting.drafters.base import Drafter
 from saguaro.execution.batch import Span
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
@@ -29,7 +29,7 @@ class LanguageModelDrafter(Drafter):
         self.vocab = model.config.vocab if model.head_ids_S is None else len(model.head_ids_S)
 
     def run(
-        self, spans: Sequence[Span], contexts: Sequence[Context], *, interrupt: Callable[[], bool] | None = None
+        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
     ) -> torch.Tensor | None:
         return self._runner.run(spans, interrupt=interrupt)
 

@@ -19,6 +19,7 @@ from saguaro.models.layers.base import ROLES, StoredLinear
 from saguaro.native.build import library_path
 from saguaro.registry import nearest
 
+
 class NativeOps:
     """See `LayerOps`.
 

@@ -3,8 +3,8 @@
     "GGUF" version u32 | tensor count u64 | key count u64 | key, type, value ... | name, dims, type, offset ... | data
 
 Little-endian; dims run fastest first and are turned round here; offsets count from the data section, which starts at
-the next multiple of `general.alignment`. String arrays (a vocabulary has 152,000 of them) are kept as their raw bytes and
-decoded only when asked for, so that two vocabularies can be compared without building either. Splits
+the next multiple of `general.alignment`. String arrays (a vocabulary has 152,000 of them) are kept as their raw bytes
+and decoded only when asked for, so that two vocabularies can be compared without building either. Splits
 (`-00001-of-0000N`) are joined. Source: the GGUF specification. Must not know: models. Tests: tests/models/test_gguf.py.
 """
 

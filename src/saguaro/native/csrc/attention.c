@@ -64,6 +64,26 @@ static size_t space_size(const AttentionJob *job) {
     return ((size_t)KEYS * (job->words + job->padded) * 4 + rows * (job->padded * 4 + 64 + 4) + 63) & ~(size_t)63;
 }
 
+/* Keys and values of one head lie apart in memory; asked for one block ahead, they arrive while the block before is used. */
+static void fetch_ahead(const AttentionLayer *layer, int key_head, const int *slots, int count) {
+    const size_t size = (size_t)layer->head_dim * (layer->bfloat16 ? 2 : 4);
+    for (int i = 0; i < count; i++) {
+        size_t at = ((size_t)slots[i] * layer->key_heads + key_head) * size;
+        for (size_t line = 0; line < size; line += 64) {
+            __builtin_prefetch((const char *)layer->keys + at + line, 0, 2);
+            __builtin_prefetch((const char *)layer->values + at + line, 0, 2);
+        }
+    }
+}
+
+/* Slots of positions start ... start+63 below `end`; returns how many. */
+static int slots_of(const PlanView *plan, const int32_t *table, int start, int end, int *slots) {
+    const int count = end - start < KEYS ? end - start : KEYS;
+    for (int i = 0; i < count; i++)
+        slots[i] = table[(start + i) / plan->page_size] * plan->page_size + (start + i) % plan->page_size;
+    return count > 0 ? count : 0;
+}
+
 /* One gathered block against tokens first ... last-1 of the tile that starts at `tile`; counts: keys seen, by token. */
 INLINE void attend_block(const AttentionJob *job, const int bfloat16, const Block *block, int tile, int first, int last,
                          int key_head, const int *slots, int count, const int *counts) {
@@ -87,12 +107,16 @@ INLINE void attend_block(const AttentionJob *job, const int bfloat16, const Bloc
             q[r] = job->queries + ((long)token * layer->heads + head) * job->words;
             seen[r] = counts[token - first];
         }
+#if ROWS == 4
         switch (here) {
             case 1: attend_rows(1, bfloat16, block, start, q, seen); break;
             case 2: attend_rows(2, bfloat16, block, start, q, seen); break;
             case 3: attend_rows(3, bfloat16, block, start, q, seen); break;
             default: attend_rows(4, bfloat16, block, start, q, seen);
         }
+#else
+        attend_rows(1, bfloat16, block, start, q, seen);
+#endif
     }
 }
 
@@ -102,21 +126,24 @@ INLINE void attend_tile(const AttentionJob *job, const int bfloat16, const Block
     const AttentionLayer *layer = job->layer;
     const int each = layer->heads / layer->key_heads, rows = (last - first) * each;
     const int32_t *table = plan->tables + (long)plan->row[first] * plan->pages;
-    int slots[KEYS], counts[TILE_ROWS], longest = 0;
+    int here[KEYS], ahead[KEYS], counts[TILE_ROWS], longest = 0;
     memset(block->sum, 0, (size_t)rows * block->padded * 4);
     memset(block->total, 0, (size_t)rows * 64);
     for (int r = 0; r < rows; r++) block->top[r] = -INFINITY;
     for (int t = first; t < last; t++) longest = plan->shared[t] > longest ? plan->shared[t] : longest;
+    int next = slots_of(plan, table, 0, longest, ahead);
+    fetch_ahead(layer, key_head, ahead, next);
     for (int start = 0; start < longest; start += KEYS) {
-        int count = longest - start < KEYS ? longest - start : KEYS, sees = last;
-        for (int i = 0; i < count; i++)
-            slots[i] = table[(start + i) / plan->page_size] * plan->page_size + (start + i) % plan->page_size;
+        int count = next, sees = last;
+        memcpy(here, ahead, sizeof here);
+        next = slots_of(plan, table, start + KEYS, longest, ahead);
+        fetch_ahead(layer, key_head, ahead, next);
         for (int t = last - 1; t >= first; t--) {
             int seen = plan->shared[t] - start;
             counts[t - first] = seen < 0 ? 0 : seen < KEYS ? seen : KEYS;
             if (seen > 0) sees = t;
         }
-        attend_block(job, bfloat16, block, first, sees, last, key_head, slots, count, counts + (sees - first));
+        attend_block(job, bfloat16, block, first, sees, last, key_head, here, count, counts + (sees - first));
     }
     for (int t = first; t < last && plan->own_count; t++)
         for (int start = 0; start < plan->own_count[t]; start += KEYS) {

@@ -8,7 +8,11 @@
 #include "attention.h"
 #include "simd.h"
 
-#define ROWS 4  /* rows computed together */
+#if defined(__AVX512F__)
+#define ROWS 4 /* rows computed together */
+#else
+#define ROWS 1
+#endif
 #define SLAB 64 /* dimensions of values that are summed together */
 
 typedef struct {
@@ -99,7 +103,7 @@ INLINE void gather_values(const Block *block, const int bfloat16, const char *co
 INLINE void scores_of(const int rows, const int subs, const int bfloat16, const Block *block,
                       const uint32_t *const q[ROWS], float (*scores)[KEYS]) {
     v16f acc[ROWS][4];
-        UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int s = 0; s < subs; s++) acc[r][s] = v_zero();
@@ -108,16 +112,19 @@ INLINE void scores_of(const int rows, const int subs, const int bfloat16, const 
     for (int w = 0; w < block->words; w++) {
         v16i k[4];
         UNROLL(4)
-        for (int s = 0; s < subs; s++) k[s] = vi_load(keys + s * next + w * 16);
+        for (int s = 0; s < subs; s++) {
+            k[s] = vi_load(keys + s * next + w * 16);
+            KEEP(k[s]);
+        }
         UNROLL(4)
         for (int r = 0; r < rows; r++) {
             v16i a = vi_set((int32_t)q[r][w]);
-        UNROLL(4)
+            UNROLL(4)
             for (int s = 0; s < subs; s++)
                 acc[r][s] = bfloat16 ? v_dot2(acc[r][s], k[s], a) : v_fma((v16f)k[s], (v16f)a, acc[r][s]);
         }
     }
-        UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int s = 0; s < subs; s++) v_store(&scores[r][16 * s], acc[r][s]);
@@ -164,7 +171,7 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
                        const uint32_t *const weights[ROWS], int from, int to) {
     v16f acc[ROWS][4];
     float *sum = block->sum + (long)first * block->padded + slab;
-        UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int i = 0; i < 4; i++) acc[r][i] = v_load(sum + (long)r * block->padded + 16 * i);
@@ -175,18 +182,19 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
         for (int i = 0; i < 4; i++) {
             v[i] = vi_load(values + 16 * i);
             if (half) v[i] = v[i] & vi_set(0xffff);
+            KEEP(v[i]);
         }
         UNROLL(4)
         for (int r = 0; r < rows; r++) {
             v16i w = vi_set((int32_t)weights[r][step]);
             if (half) w = w & vi_set(0xffff);
-        UNROLL(4)
+            UNROLL(4)
             for (int i = 0; i < 4; i++)
                 acc[r][i] = bfloat16 ? v_dot2(acc[r][i], v[i], w) : v_fma((v16f)v[i], (v16f)w, acc[r][i]);
         }
         values += block->padded;
     }
-        UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int i = 0; i < 4; i++) v_store(sum + (long)r * block->padded + 16 * i, acc[r][i]);
@@ -205,13 +213,17 @@ INLINE void attend_rows(const int rows, const int bfloat16, const Block *block, 
         most = counts[r] > most ? counts[r] : most;
         common = steps < common ? steps : common;
     }
+    if (!most) return;
+#if defined(__AVX512F__)
     switch ((most + 15) / 16) {
-        case 0: return;
         case 1: scores_of(rows, 1, bfloat16, block, q, scores); break;
         case 2: scores_of(rows, 2, bfloat16, block, q, scores); break;
         case 3: scores_of(rows, 3, bfloat16, block, q, scores); break;
         default: scores_of(rows, 4, bfloat16, block, q, scores);
     }
+#else
+    scores_of(rows, (most + 15) / 16, bfloat16, block, q, scores);
+#endif
     for (int r = 0; r < rows; r++)
         if (counts[r]) soften(block, bfloat16, first + r, counts[r], scores[r], weights[r]);
     for (int slab = 0; slab < block->padded; slab += SLAB) {

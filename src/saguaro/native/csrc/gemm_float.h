@@ -10,9 +10,9 @@
 INLINE void bfloat16_tile(const int rows, const uint8_t *weights, const Prepared *in, long row, v16f (*sum)[2]) {
     const int32_t *pairs = (const int32_t *)in->quads + row * in->words;
     v16f acc[TILE_MAX][2];
-        UNROLL(16)
+    UNROLL(16)
     for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = v_zero();
-        UNROLL(2)
+    UNROLL(2)
     for (long k = 0; k < (long)in->groups * (GROUP / 2); k++) {
         v16i w0 = vi_load(weights), w1 = vi_load(weights + 64);
         __builtin_prefetch(weights + PREFETCH_FLOAT);
@@ -32,9 +32,9 @@ INLINE void bfloat16_tile(const int rows, const uint8_t *weights, const Prepared
 INLINE void float32_tile(const int rows, const uint8_t *weights, const Prepared *in, long row, v16f (*sum)[2]) {
     const float *values = (const float *)in->quads + row * in->words;
     v16f acc[TILE_MAX][2];
-        UNROLL(16)
+    UNROLL(16)
     for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = v_zero();
-        UNROLL(2)
+    UNROLL(2)
     for (long k = 0; k < (long)in->groups * GROUP; k++) {
         v16f w0 = v_load((const float *)weights), w1 = v_load((const float *)weights + 16);
         __builtin_prefetch(weights + PREFETCH_FLOAT);

@@ -12,9 +12,9 @@
 
 INLINE void int4_run(const int rows, const uint8_t *weights, const int32_t *quads, v16i (*acc)[2]) {
     const v64b nibble = (v64b)vi_set(0x0f0f0f0f);
-        UNROLL(16)
+    UNROLL(16)
     for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = vi_set(0);
-        UNROLL(4)
+    UNROLL(4)
     for (int k = 0; k < 4; k++) {
         v64b w0 = vb_load(weights), w1 = vb_load(weights + 64);
         __builtin_prefetch(weights + PREFETCH_INT4);
@@ -55,7 +55,7 @@ INLINE void int4_tile(const int rows, const uint8_t *weights, const float *ratio
             v16f min1 = v_float(v_widen_bytes(weights + 560)) * ratio1;
             __builtin_prefetch(weights + 512 + PREFETCH_INT4);
             weights += INT4_RUN;
-        UNROLL(16)
+            UNROLL(16)
             for (int r = 0; r < rows; r++) {
                 v16f total = v_set(sums[r]);
                 sum[r][0] = v_fma(total, min0, sum[r][0]);

@@ -24,7 +24,7 @@ INLINE void int8_tile(const int rows, const uint8_t *weights, const Prepared *in
             __builtin_prefetch(weights + PREFETCH_INT8);
             __builtin_prefetch(weights + PREFETCH_INT8 + 64);
             weights += 128;
-        UNROLL(16)
+            UNROLL(16)
             for (int r = 0; r < rows; r++) {
                 acc[r][0] = vi_dot4(acc[r][0], w0, quads[r]);
                 acc[r][1] = vi_dot4(acc[r][1], w1, quads[r]);

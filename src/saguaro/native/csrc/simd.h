@@ -26,6 +26,13 @@
 #define UNROLL(n) UNROLL_BY(GCC unroll 1)
 #endif
 
+/* Keeps a vector in its register, where compilers would rather load it again for every use. */
+#if defined(__AVX512F__)
+#define KEEP(v) __asm__("" : "+v"(v))
+#else
+#define KEEP(v) ((void)0)
+#endif
+
 typedef float v16f __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef uint32_t v16u __attribute__((vector_size(64)));
@@ -85,11 +92,15 @@ INLINE float v_sum(v16f v) {
     return a[0];
 }
 INLINE float v_top(v16f v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
     float a[16];
     v_store(a, v);
     for (int half = 8; half; half /= 2)
         for (int i = 0; i < half; i++) a[i] = a[i] > a[i + half] ? a[i] : a[i + half];
     return a[0];
+#endif
 }
 INLINE int32_t vi_top(v16i v) {
 #if defined(__AVX512F__)

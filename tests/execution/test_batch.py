@@ -1,0 +1,46 @@
+"""Packing: what each token sees, against the definition, for hypothesis-made mixtures of spans."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saguaro.execution.batch import Span, pack
+
+PAGE = 4
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> list[Span]:
+    made, page = [], 0
+    for _ in range(draw(st.integers(1, 5))):
+        start, length = draw(st.integers(0, 9)), draw(st.integers(1, 6))
+        pages = list(range(page, page + 5))
+        page += 5
+        tokens = draw(st.lists(st.integers(0, 99), min_size=length, max_size=length))
+        if draw(st.booleans()):
+            own = draw(st.lists(st.integers(200, 299), max_size=4, unique=True))
+            made.append(Span(tokens[:1], start + len(own), pages, [300 + page], 1, shared=start, own=tuple(own)))
+        else:
+            slots = [pages[p // PAGE] * PAGE + p % PAGE for p in range(start, start + length)]
+            made.append(Span(tokens, start, pages, slots, wanted=draw(st.integers(0, length))))
+    return made
+
+
+@given(spans())
+def test_each_token_sees_what_its_span_says(made: list[Span]) -> None:
+    batch = pack(made, PAGE)
+    at, wanted = 0, []
+    for span in made:
+        for i, token in enumerate(span.tokens):
+            position = span.start + i
+            shared = position + 1 if span.shared is None else span.shared
+            seen = [span.pages[p // PAGE] * PAGE + p % PAGE for p in range(shared)]
+            if span.shared is not None:
+                seen += [*span.own, span.slots[0]]
+            assert batch.plan.slots_seen(at) == seen
+            assert int(batch.tokens_T[at]) == token
+            assert int(batch.plan.positions_T[at]) == position
+            assert int(batch.plan.slots_T[at]) == span.slots[i]
+            if i >= len(span.tokens) - span.wanted:
+                wanted.append(at)
+            at += 1
+    assert batch.wanted_W.tolist() == wanted
