@@ -4,7 +4,8 @@
     with LLM("target", draft="draft") as llm:
         print(llm.generate("Hello", SamplingParams(temperature=0, max_tokens=32))[0].text)
 
-Text lives here: encoding, chat templates, detokenising, stop strings; the engine sees token ids only. Tests: tests/llm/.
+Text lives here: encoding, chat templates, detokenising, stop strings; the engine sees token ids only. Tests:
+tests/llm/.
 """
 
 from __future__ import annotations
@@ -189,7 +190,9 @@ class LLM:
         if not ids:
             raise RequestRefused("the prompt is empty; give at least one token.")
         if len(ids) >= limit:
-            raise RequestRefused(f"the prompt has {len(ids)} tokens; with max_model_len {limit} at most {limit - 1} fit.")
+            raise RequestRefused(
+                f"the prompt has {len(ids)} tokens; with max_model_len {limit} at most {limit - 1} fit."
+            )
         if any(not 0 <= token < self._vocab for token in ids):
             raise RequestRefused(f"the prompt holds a token id outside 0 ... {self._vocab - 1}.")
         seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64
@@ -210,8 +213,10 @@ class LLM:
                 for event in engine.poll(POLL_SECONDS):
                     if isinstance(event, Failure):
                         if event.request in open_:
-                            raise RequestRefused(event.message) if event.error == "RequestRefused" else SaguaroError(
-                                event.message
+                            raise (
+                                RequestRefused(event.message)
+                                if event.error == "RequestRefused"
+                                else SaguaroError(event.message)
                             )
                         continue
                     number, report = event
@@ -284,9 +289,13 @@ def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     return list(prompts)  # type: ignore[arg-type]
 
 
-def _params_for(prompts: list[Prompt], params: SamplingParams | Sequence[SamplingParams] | None) -> list[SamplingParams]:
+def _params_for(
+    prompts: list[Prompt], params: SamplingParams | Sequence[SamplingParams] | None
+) -> list[SamplingParams]:
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * len(prompts)
     if len(params) != len(prompts):
-        raise RequestRefused(f"{len(params)} SamplingParams were given for {len(prompts)} prompts; give one, or one each.")
+        raise RequestRefused(
+            f"{len(params)} SamplingParams were given for {len(prompts)} prompts; give one, or one each."
+        )
     return list(params)

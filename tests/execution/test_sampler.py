@@ -1,4 +1,6 @@
-"""The target's draw: the native path equals the pure one, rows do not touch each other, a NaN fails its own row only."""
+"""The target's draw: the native path equals the pure one, rows do not touch each other, a NaN fails its own row
+only.
+"""
 
 import math
 

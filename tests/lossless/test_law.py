@@ -1,7 +1,8 @@
-"""Under `rejection` the engine's tokens follow the target's law: chi-square over all transitions of a table model, V = 16.
+"""Under `rejection` the engine's tokens follow the target's law: chi-square over all transitions of a table model, V
+= 16.
 
-All hits (every outcome has a branch), all misses (no branches) and a mixture; the fast run takes fewer draws than the slow
-one. `shared_noise` is held to the same law: there it is a property of the noise.
+All hits (every outcome has a branch), all misses (no branches) and a mixture; the fast run takes fewer draws than the
+slow one. `shared_noise` is held to the same law: there it is a property of the noise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def transitions(llm: LLM, draws: int, temperature: float) -> np.ndarray:
     counts = np.zeros((VOCAB, VOCAB), dtype=np.int64)
     seed = 0
     while counts.sum() < draws:
-        each = [SamplingParams(temperature=temperature, max_tokens=LENGTH, seed=seed + i, ignore_eos=True) for i in range(64)]
+        each = [
+            SamplingParams(temperature=temperature, max_tokens=LENGTH, seed=seed + i, ignore_eos=True)
+            for i in range(64)
+        ]
         seed += 64
         for result in llm.generate([[1]] * 64, each):
             ids = np.array([1, *result.token_ids])

@@ -1,7 +1,7 @@
 """The full product on toy pairs: mode x K x batch x temperature x dtype x channel gives the token ids of AR.
 
-All hits (the target's own weights, lockstep), all misses (no branches), a mixture (a script), and SD; workers start once
-a (channel, dtype, kind) and are reconfigured between runs.
+All hits (the target's own weights, lockstep), all misses (no branches), a mixture (a script), and SD; workers start
+once a (channel, dtype, kind) and are reconfigured between runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import functools
 from typing import Any
 
 import pytest
-
 from tests.lossless.conftest import PROMPTS, opened, params
 
 LOOKAHEADS = (1, 2, 4, 7)

@@ -34,7 +34,11 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "channel": ("loopback", "processes"),
 }
 PAIRS = {
-    "qwen": ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", ("int8", "bfloat16")),
+    "qwen": (
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        ("int8", "bfloat16"),
+    ),
     "smollm2": ("smollm2-135m-instruct-q4_1.gguf", None, ("int8", "bfloat16", "float32")),
 }
 
@@ -42,9 +46,7 @@ PAIRS = {
 def covering(factors: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
     """Few rows in which every two values of every two factors meet: each row takes the most pairs still open."""
     names = list(factors)
-    open_pairs = {
-        ((a, x), (b, y)) for a, b in itertools.combinations(names, 2) for x in factors[a] for y in factors[b]
-    }
+    open_pairs = {((a, x), (b, y)) for a, b in itertools.combinations(names, 2) for x in factors[a] for y in factors[b]}
     rows = []
     while open_pairs:
         best = max(

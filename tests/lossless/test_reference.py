@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.lossless.conftest import PROMPTS, opened, params
 
 from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.algorithm.reference import Options, decode
@@ -15,7 +16,6 @@ from saguaro.engine.build import load
 from saguaro.execution.batch import Span
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
-from tests.lossless.conftest import PROMPTS, opened, params
 
 
 class Oracle:

@@ -1,5 +1,6 @@
 """Opening models: what is no model is one sentence before torch is imported; kinds, fingerprints, truncation."""
 
+import json
 import subprocess
 import sys
 import time
@@ -121,10 +122,13 @@ def test_stop_ids_include_the_tokenizer_s(save_tiny, edit_config, make_backend):
     assert open_checkpoint(str(directory)).config.stop_ids == {7, 9}
     backend = make_backend(r"\p{L}+|[^\p{L}]")
     backend.save(str(directory / "tokenizer.json"))
-    (directory / "tokenizer_config.json").write_text('{"eos_token": "<|pad|>"}')
-    added = {backend.token_to_id("<|pad|>"), backend.token_to_id("<|eot_id|>")}
-    checkpoint = open_checkpoint(str(directory))
-    assert checkpoint.config.stop_ids == {7, 9} | added
+    turn = backend.token_to_id("<|eot_id|>")
+    for eos in ("<|pad|>", "T", None):  # a special token, an ordinary one, none
+        (directory / "tokenizer_config.json").write_text(json.dumps({"eos_token": eos and {"content": eos}}))
+        added = {turn} | ({backend.token_to_id(eos)} if eos else set())
+        checkpoint = open_checkpoint(str(directory))
+        assert checkpoint.config.stop_ids == {7, 9} | added
+        assert checkpoint.tokenizer().stop_ids == added
     assert checkpoint.tokenizer() is checkpoint.tokenizer(), "built once"
 
 

@@ -46,7 +46,8 @@ def test_storage_types_are_mixed_as_published(real_model):
 def test_a_pair_is_probed_and_compared_without_torch_in_under_a_second(real_model):
     code = (
         "import sys, time\nstart = time.monotonic()\nfrom saguaro.models.checkpoint import open_checkpoint, probe\n"
-        "from saguaro.models.vocabulary import compare\na, b, c = sys.argv[1:]\nprobe(a)\nprobed = time.monotonic() - start\n"
+        "from saguaro.models.vocabulary import compare\na, b, c = sys.argv[1:]\n"
+        "probe(a)\nprobed = time.monotonic() - start\n"
         "pair = [open_checkpoint(path).signature() for path in (a, b)]\nsame = compare(*pair)\n"
         "seconds = time.monotonic() - start\nother = compare(pair[0], open_checkpoint(c).signature())\n"
         "assert 'torch' not in sys.modules and 'tokenizers' not in sys.modules\n"

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.lossless.conftest import DRAFT, TARGET
 
 from saguaro import LLM, SamplingParams, WorkerDied
-from tests.lossless.conftest import DRAFT, TARGET
 
 pytestmark = pytest.mark.processes
 
@@ -31,7 +31,9 @@ def draft_pid(llm: LLM) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_killed_or_stopped_draft_is_replaced(number: int, expected: list[int], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_killed_or_stopped_draft_is_replaced(
+    number: int, expected: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
     with LLM(TARGET, DRAFT, mode="ssd", lookahead=3, budget=6, **SIZES) as llm:
         first, tokens, hits_before = draft_pid(llm), [], 0
         for delta in llm.stream([1, 2, 3], LONG):

@@ -55,7 +55,9 @@ def parse_device(text: str) -> Device:
     if last < first:
         raise ConfigError(f"device {text!r} names an empty range of cores; write the smaller number first.")
     if last >= len(cores):
-        raise ConfigError(f"device {text!r} does not exist: this process may use {len(cores)} core(s), numbered from 0.")
+        raise ConfigError(
+            f"device {text!r} does not exist: this process may use {len(cores)} core(s), numbered from 0."
+        )
     return Device("cpu", tuple(cores[first : last + 1]), text)
 
 

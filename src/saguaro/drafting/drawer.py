@@ -1,9 +1,10 @@
 """How a draft ranks and draws: under shared noise as the target will, under rejection from a law that travels.
 
-`shared_noise`: the candidates of a position are ranked by noisy score; the first is the draft's token, the others are its
-guesses of the bonus token (DESIGN D1, Section 4.1). `rejection`: candidates are ranked by logit; the token is drawn from the
-processed law, with the top F_k scaled by C when Saguaro sampling is on (Section 4.2), with a number keyed by position,
-round and branch and used for nothing else. Must not know: rows, channels, clocks. Tests: tests/drafting/test_drawer.py.
+`shared_noise`: the candidates of a position are ranked by noisy score; the first is the draft's token, the others are
+its guesses of the bonus token (DESIGN D1, Section 4.1). `rejection`: candidates are ranked by logit; the token is
+drawn from the processed law, with the top F_k scaled by C when Saguaro sampling is on (Section 4.2), with a number
+keyed by position, round and branch and used for nothing else. Must not know: rows, channels, clocks. Tests:
+tests/drafting/test_drawer.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 import torch
 
-from saguaro.algorithm import sampling, saguaro_sampling
+from saguaro.algorithm import saguaro_sampling, sampling
 from saguaro.execution.sampler import Draw, top_candidates
 from saguaro.protocol.messages import Configure
 

@@ -1,4 +1,5 @@
-"""Settings from measured times: how long a pass of so many rows takes, and the (K, B) that this favours (DESIGN D8, D9).
+"""Settings from measured times: how long a pass of so many rows takes, and the (K, B) that this favours (DESIGN D8,
+D9).
 
 The plan is a start, not a law: the waiting rule decides the depth of every round by running estimates. Must not know:
 channels, requests. Tests: tests/engine/test_adapt.py.

@@ -17,8 +17,8 @@ from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST,
 from saguaro.engine.target import Event, TargetWorker
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
-from saguaro.models.causal_lm import CausalLM
 from saguaro.models.build import build_model, make_ops
+from saguaro.models.causal_lm import CausalLM
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.native import Team
 from saguaro.paging import PagePool

@@ -298,7 +298,9 @@ class DraftWorker:
         self.port.publish(row.row, PENDING_INDEX, Entry(key, tuple(row.proposal), kind), fresh=fresh)
 
     def _tell(self, row: DraftRow) -> None:
-        self.port.set_row(row.row, row.request, caught_up=row.caught_up and not row.exhausted, full_round=self._full(row))
+        self.port.set_row(
+            row.row, row.request, caught_up=row.caught_up and not row.exhausted, full_round=self._full(row)
+        )
 
     def _full(self, row: DraftRow) -> int:
         """The round whose branches are complete, or -1."""

@@ -5,9 +5,9 @@ Positions, with L = committed length and d = length of the proposal:
     0 ................ L-1 | L ........ L+d-1 | loose slots
     committed (tail pages)   proposal (tail)    each branch: bonus token, then its own tokens
 
-`kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position L + j,
-best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1). Everything here is books: no model, no
-clock, no channel. Tests: tests/engine/test_draft_row.py.
+`kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position
+L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1). Everything here is books:
+no model, no clock, no channel. Tests: tests/engine/test_draft_row.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from saguaro.transport.base import Key
 
 @dataclass(slots=True)
 class Branch:
-    """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn token."""
+    """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn
+    token.
+    """
 
     accepted: int
     bonus: int

@@ -1,7 +1,8 @@
 """What the faces talk to: requests in, events out, wherever the workers run.
 
 `ProcessEngine` runs target and draft in processes of their own; `LoopbackEngine` runs both in the calling process. Both
-drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a time. Tests: tests/engine/, tests/processes/.
+drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a time. Tests: tests/engine/,
+tests/processes/.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Engine(ABC):
         """Change settings between rounds: lookahead, budget, fan_out, fallback, pacing, adapt_depth."""
         for name in changes:
             if name not in CONFIGURABLE:
-                raise ConfigError(f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}.")
+                raise ConfigError(
+                    f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
+                )
         if "pacing" in changes:
             changes["lockstep"] = changes.pop("pacing") == "lockstep"
         if isinstance(changes.get("fan_out"), list):
@@ -183,7 +186,8 @@ class ProcessEngine(Engine):
 
     def _raise_if_draft_failed(self) -> None:
         """While everything starts, a draft that fails is an error, not a warning."""
-        assert self.supervisor is not None and self.supervisor.current is not None
+        assert self.supervisor is not None
+        assert self.supervisor.current is not None
         draft = self.supervisor.current
         if not draft.ready and not draft.worker.alive:
             draft.worker.expect("hello", seconds=1.0)

@@ -1,8 +1,8 @@
 """Starts worker processes and ends them; nothing is left behind, whatever happens to either side.
 
-A worker is `python -m saguaro.engine.worker` with one inherited socket (control) and, for the draft, one inherited memory
-descriptor (mailbox); none of them has a name on the machine, so two engines cannot collide and nothing can be left
-over. Tests: tests/processes/.
+A worker is `python -m saguaro.engine.worker` with one inherited socket (control) and, for the draft, one inherited
+memory descriptor (mailbox); none of them has a name on the machine, so two engines cannot collide and nothing can be
+left over. Tests: tests/processes/.
 """
 
 from __future__ import annotations

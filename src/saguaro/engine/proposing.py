@@ -1,16 +1,18 @@
 """Between two verifications: from logits to outcomes, from outcomes to the next proposals (Algorithm 1, lines 8-13).
 
-The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits for a
-deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second. A pending wait ends after
-three times the expected time; then the round decodes without a proposal. Nothing that the draft sends is trusted: an
-entry with an impossible token is dropped and counted. Tests: tests/engine/test_proposing.py.
+The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits
+for a deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second. A pending wait ends
+after three times the expected time; then the round decodes without a proposal. Nothing that the draft sends is
+trusted: an entry with an impossible token is dropped and counted. Tests: tests/engine/test_proposing.py.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
-from collections.abc import Callable, Sequence as Rows
+from collections.abc import Callable
+from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
 import torch
@@ -208,7 +210,7 @@ class Proposer:
             for s, base, accepted in rows:
                 if s.admitted:
                     key = s.key(base, accepted, s.tokens[-1])
-                    port.wait(lambda s=s, key=key: port.full(s.row, key), LOCKSTEP_SECONDS)
+                    port.wait(functools.partial(port.full, s.row, key), LOCKSTEP_SECONDS)
 
     def _open(self, s: Sequence, base: int, accepted: int) -> Open | None:
         """Look one outcome up (line 10) and say what follows; pending rows are settled afterwards."""
@@ -265,9 +267,7 @@ class Proposer:
     def _decide(self, o: Open, source: str, tokens: tuple[int, ...]) -> None:
         key = o.key
         self._send(
-            Decided(
-                key.request, key.round, key.base, key.accepted, key.bonus, source, o.pending, o.wanted, tokens
-            )
+            Decided(key.request, key.round, key.base, key.accepted, key.bonus, source, o.pending, o.wanted, tokens)
         )
 
     def _depth(self, o: Open, available: int, may_wait: bool) -> int:
@@ -352,6 +352,8 @@ class Proposer:
         if any(not 0 <= token < self.vocab for token in entry.tokens):
             self.garbled += 1
             if self.garbled == 1:
-                log.warning("an entry of the speculation cache holds an impossible token; it and others like it are dropped.")
+                log.warning(
+                    "an entry of the speculation cache holds an impossible token; it and others like it are dropped."
+                )
             return None
         return entry

@@ -4,15 +4,16 @@
     →  look (k, t*) up in the speculation cache  →  hit: take it, or wait for more when that pays; miss: the fallback
     →  tell the draft what was decided  →  next round
 
-AR is this loop without a port (lookahead 0), SD is it with a local port and no branches (DESIGN D4). Nothing here decides
-a token from what the draft says: under shared noise the tokens are those of the target alone. The target never imports
-the draft. Tests: tests/engine/test_target.py, tests/lossless/.
+AR is this loop without a port (lookahead 0), SD is it with a local port and no branches (DESIGN D4). Nothing here
+decides a token from what the draft says: under shared noise the tokens are those of the target alone. The target
+never imports the draft. Tests: tests/engine/test_target.py, tests/lossless/.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence as Rows
+from collections.abc import Callable
+from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +123,9 @@ class TargetWorker:
         assert logits_WV is not None
         sequence.proposed = Proposed(source="prefill")
         [own] = self.proposer.outcomes(logits_WV, [sequence])
-        self._finish_round(sequence, base=sequence.prompt_length, accepted=0, tokens=own, seconds=time.monotonic() - began)
+        self._finish_round(
+            sequence, base=sequence.prompt_length, accepted=0, tokens=own, seconds=time.monotonic() - began
+        )
         if sequence.finish is None:
             self.proposer.propose([(sequence, sequence.prompt_length, 0)])
 

@@ -7,6 +7,7 @@ closes the pipe: the end of the parent, however it comes, is the end of the work
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -42,7 +43,10 @@ def main() -> None:
         torch.set_num_threads(len(cores))
         logging.basicConfig(level=logging.WARNING, format=f"saguaro {role}: %(message)s")
         with torch.inference_mode():
-            {"target": run_target, "draft": run_draft}[role](connection, *value)
+            if role == "target":
+                run_target(connection, *value)
+            else:
+                run_draft(connection, *value)
     except (EOFError, BrokenPipeError):
         os._exit(0)
     except SaguaroError as error:
@@ -53,10 +57,8 @@ def main() -> None:
 
 
 def _last_words(connection: Connection, kind: str, message: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         connection.send(("failed", (kind, message)))
-    except OSError:
-        pass
     os._exit(1)
 
 

@@ -1,8 +1,8 @@
 """Spans of tokens packed into one call of the model.
 
-A span is a run of consecutive tokens of one row: a piece of a prompt (prefill), the tokens of a verification (extend), or
-one token of a branch (tree, DESIGN D7), whose keys live in loose slots and which sees the first `shared` positions of its
-row and then its own slots. Letters: T packed tokens, R rows with a page table, P pages, S own slots.
+A span is a run of consecutive tokens of one row: a piece of a prompt (prefill), the tokens of a verification
+(extend), or one token of a branch (tree, DESIGN D7), whose keys live in loose slots and which sees the first `shared`
+positions of its row and then its own slots. Letters: T packed tokens, R rows with a page table, P pages, S own slots.
 Must not know: models, logits, policies. Tests: tests/execution/test_batch.py.
 """
 

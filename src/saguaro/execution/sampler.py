@@ -51,7 +51,9 @@ def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
 
 
 def top_candidates(logits_RV: torch.Tensor, draws: Sequence[Draw], count: int) -> list[list[int]]:
-    """The `count` likeliest tokens of each row under its noise, best first: what the draft expects the target to draw."""
+    """The `count` likeliest tokens of each row under its noise, best first: what the draft expects the target to
+    draw.
+    """
     count = min(count, logits_RV.shape[1])
     ids_Rn = torch.empty(len(draws), count, dtype=torch.int32)
     scores_Rn = torch.empty(len(draws), count, dtype=torch.float32)

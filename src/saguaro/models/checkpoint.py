@@ -20,7 +20,7 @@ from saguaro.errors import ConfigError, WeightsError
 from saguaro.models import hub
 from saguaro.models.config import ModelConfig
 from saguaro.models.tokenizer import TextCodec, Tokenizer
-from saguaro.models.vocabulary import Signature, directory_signature, directory_vocabulary, gguf_signature
+from saguaro.models.vocabulary import Signature, directory_signature, directory_stop_ids, gguf_signature
 from saguaro.models.weights.gguf import GgufWeights, gguf_config
 from saguaro.models.weights.gguf_header import MAGIC, GgufFile
 from saguaro.models.weights.names import is_harmless, parameters
@@ -96,7 +96,7 @@ class DirectoryCheckpoint(Checkpoint):
         """As config.json says, with the tokenizer's stop ids added."""
         if not (self._directory / "tokenizer.json").exists():
             return self._config
-        return replace(self._config, stop_ids=self._config.stop_ids | directory_vocabulary(self._directory).stop_ids)
+        return replace(self._config, stop_ids=self._config.stop_ids | directory_stop_ids(self._directory))
 
     @cached_property
     def fingerprint(self) -> str:

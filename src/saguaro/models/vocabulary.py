@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -131,8 +132,8 @@ def directory_vocabulary(directory: Path) -> Vocabulary:
         kind = whole["model"].get("type", "BPE")
         if kind != "BPE" or not isinstance(vocab, dict):
             raise WeightsError(f"the tokenizer in {directory} is of the kind {kind}; only BPE is read.")
-        ids = [*vocab.values(), *(entry["id"] for entry in added)]
-        tokens: list[str | None] = [None] * (max(ids, default=-1) + 1)
+        size = 1 + max([*vocab.values(), *(entry["id"] for entry in added)], default=-1)
+        tokens: list[str | None] = [None] * size
         for text, token in vocab.items():
             tokens[token] = text
         for entry in added:
@@ -142,21 +143,41 @@ def directory_vocabulary(directory: Path) -> Vocabulary:
             raise
         raise WeightsError(f"tokenizer.json in {directory} is damaged: {error}.") from error
     special = frozenset(entry["id"] for entry in added if entry.get("special"))
-    ids_of = {entry["content"]: entry["id"] for entry in added}
+    ids = vocab | {entry["content"]: entry["id"] for entry in added}
     settings = tokenizer_settings(directory)
-
-    def named(which: str) -> int | None:
-        text = settings.get(f"{which}_token")
-        text = text.get("content") if isinstance(text, dict) else text
-        return ids_of.get(text, vocab.get(text)) if text else None
-
     return Vocabulary(
         tokens=tokens,
         special=special,
-        added=frozenset(ids_of.values()) - special,
-        eos=named("eos"),
-        bos=named("bos"),
+        added=frozenset(entry["id"] for entry in added) - special,
+        eos=ids.get(_named(settings, "eos")),
+        bos=ids.get(_named(settings, "bos")),
     )
+
+
+def directory_stop_ids(directory: Path) -> frozenset[int]:
+    """`Vocabulary.stop_ids` of a directory from the list of added tokens alone, in a tenth of the time.
+
+    Raises:
+        WeightsError: no tokenizer.json, or a damaged one.
+    """
+    text = _tokenizer_bytes(directory).decode("utf-8", errors="replace")
+    found = re.search(r'"added_tokens"\s*:\s*', text)
+    try:
+        added = json.JSONDecoder().raw_decode(text, found.end())[0] if found else []
+        ids = {entry["content"]: entry["id"] for entry in added}
+        stops = {entry["id"] for entry in added if entry.get("special") and entry["content"] in END_TEXTS}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WeightsError(f"tokenizer.json in {directory} is damaged: {error}.") from error
+    eos = _named(tokenizer_settings(directory), "eos")
+    if eos and eos not in ids:
+        return directory_vocabulary(directory).stop_ids
+    return frozenset(stops | ({ids[eos]} if eos else set()))
+
+
+def _named(settings: Mapping[str, Any], which: str) -> str:
+    """Text of the token that plays a part, from either form in which it is written; empty without one."""
+    text = settings.get(f"{which}_token")
+    return str(text.get("content") if isinstance(text, dict) else text or "")
 
 
 def tokenizer_settings(directory: Path) -> dict[str, Any]:

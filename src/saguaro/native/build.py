@@ -117,7 +117,9 @@ def _processor() -> str:
 def _compile(compiler: Compiler, extra_flags: tuple[str, ...], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
         reason = ""
-        for tuning in TUNINGS:
+        # A processor named in $CC is the user's wish and stands.
+        chosen = any(word.startswith(("-march=", "-mcpu=")) for word in (*compiler.command, *extra_flags))
+        for tuning in ((),) if chosen else TUNINGS:
             made, error = _compile_into(Path(folder), [*compiler.command, *FLAGS, *tuning, *extra_flags])
             if made is not None:
                 os.replace(made, path)

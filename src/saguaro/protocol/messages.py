@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from saguaro.errors import ProtocolError
 
@@ -117,7 +117,7 @@ class Configure:
 
 
 Message = Admit | Decided | Taken | Release | Configure
-_KINDS: dict[int, type[Message]] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Configure)}
+_KINDS: dict[int, Any] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Configure)}
 
 
 def encode(message: Message) -> bytes:
@@ -143,15 +143,16 @@ def decode(frame: bytes) -> Message:
     values = list(cls.BODY.unpack_from(frame, HEADER.size))
     tokens = array("i")
     tokens.frombytes(frame[HEADER.size + cls.BODY.size :])
-    if cls in (Decided, Taken):
-        index = 5 if cls is Decided else 2
+    if kind in (Decided.KIND, Taken.KIND):
+        index = 5 if kind == Decided.KIND else 2
         if values[index] >= len(SOURCES):
             raise ProtocolError(f"a frame names the unknown source {values[index]}.")
         values[index] = SOURCES[values[index]]
-    if cls is Decided:
+    if kind == Decided.KIND:
         values[6] = bool(values[6])
-    if cls is Configure:
+    if kind == Configure.KIND:
         values[1:3] = [bool(values[1]), bool(values[2])]
     if any(token < 0 for token in tokens):
         raise ProtocolError("a frame holds a negative token id.")
-    return cls(*values, tuple(tokens))
+    message: Message = cls(*values, tuple(tokens))
+    return message

@@ -12,7 +12,7 @@ Tests: tests/protocol/test_session.py (a hypothesis state machine drives both en
 from __future__ import annotations
 
 from saguaro.errors import ProtocolError
-from saguaro.protocol.messages import Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.messages import Admit, Configure, Decided, Message, Release
 
 ABSENT, RUNNING, WAITING = "absent", "running", "waiting"
 

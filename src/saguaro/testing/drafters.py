@@ -1,5 +1,5 @@
-"""Scripted drafts. Each is a language-model drafter whose logits are edited by absolute position, so that any pattern of
-acceptances, hits and misses can be forced with the target's own weights as the draft.
+"""Scripted drafts. Each is a language-model drafter whose logits are edited by absolute position, so that any pattern
+of acceptances, hits and misses can be forced with the target's own weights as the draft.
 
 Letters of a script, one for the token at each absolute position modulo its length:
 
@@ -40,9 +40,7 @@ class ScriptedDrafter(LanguageModelDrafter):
         if set(self._script) - set(".wm"):
             raise ConfigError(f"a script is made of '.', 'w' and 'm', not {script!r}.")
 
-    def run(
-        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
-    ) -> torch.Tensor | None:
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
         logits_WV = super().run(spans, interrupt=interrupt)
         if logits_WV is None:
             return None
@@ -72,9 +70,7 @@ class FaultyDrafter(LanguageModelDrafter):
         self._after = after
         self._passes = 0
 
-    def run(
-        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
-    ) -> torch.Tensor | None:
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
         self._passes += 1
         if self._passes == self._after and self._fault in ("kill", "stop"):
             os.kill(os.getpid(), signal.SIGKILL if self._fault == "kill" else signal.SIGSTOP)

@@ -18,7 +18,9 @@ from saguaro.protocol.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What an entry answers: outcome (`accepted`, `bonus`) of `round` of `request`, committed length `base` before it."""
+    """What an entry answers: outcome (`accepted`, `bonus`) of `round` of `request`, committed length `base` before
+    it.
+    """
 
     request: int
     round: int
@@ -93,7 +95,9 @@ class DraftPort(Protocol):
         """Whether `receive` would return something; cheap enough to ask between two layers."""
 
     def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
-        """Make the entry visible; with `fresh` the record held another branch before, else only deeper tokens follow."""
+        """Make the entry visible; with `fresh` the record held another branch before, else only deeper tokens
+        follow.
+        """
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
         """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it."""

@@ -27,7 +27,9 @@ from saguaro.transport.base import DraftStatus, Entry, Key
 
 LAYOUT_VERSION = 1
 TAG = 9
-"""int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted, bonus."""
+"""int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted,
+bonus.
+"""
 POLL_SECONDS = 20e-6
 
 

@@ -30,9 +30,7 @@ class Drafter(ABC):
     max_positions: int
 
     @abstractmethod
-    def run(
-        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
-    ) -> torch.Tensor | None:
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
         """Scores (W, vocab) float32 of the wanted tokens in span order; None when `interrupt` gave the pass up."""
 
     @abstractmethod

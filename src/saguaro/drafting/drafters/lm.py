@@ -28,9 +28,7 @@ class LanguageModelDrafter(Drafter):
         self._runner = Runner(model, self._pool, page_size)
         self.vocab = model.config.vocab if model.head_ids_S is None else len(model.head_ids_S)
 
-    def run(
-        self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None
-    ) -> torch.Tensor | None:
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
         return self._runner.run(spans, interrupt=interrupt)
 
     def move(self, sources: list[int], targets: list[int]) -> None:
