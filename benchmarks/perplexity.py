@@ -33,6 +33,7 @@ from saguaro.records import read_record, write_record
 SETS = ("humaneval", "mt_bench", "gsm8k_test")
 KINDS = ("float32", "bfloat16", "int8", "int4")
 TOKENS, CHUNK, PAGE = 1000, 125, 64
+NOTE = "Perplexity of the first 1,000 tokens of each set's prompts; float32: dequantised weights, float32 activations."
 
 
 def text_of(data: Path, name: str) -> str:
@@ -107,7 +108,7 @@ def main() -> None:
         runs += [measure(checkpoint, name, kind, texts) for kind in kinds]
         runs.sort(key=lambda run: (run["model"], KINDS.index(run["kind"])))
         config = {"sets": list(SETS), "tokens": TOKENS}
-        record = {"machine": machine(), "versions": versions(), "config": config, "runs": runs}
+        record = {"machine": machine(), "versions": versions(), "config": config, "note": NOTE, "runs": runs}
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         write_record(record | {"table": table(runs)}, arguments.json)
 

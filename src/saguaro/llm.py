@@ -88,6 +88,8 @@ class _Choice:
             m.time_to_first_token = report.time - self.submitted
             return
         m.rounds += 1
+        m.round_tokens.append(kept)
+        m.round_seconds.append(report.time - self.first_token - m.decode_seconds)
         m.decode_seconds = report.time - self.first_token
         m.drafted += report.proposed
         m.accepted += kept - 1

@@ -28,7 +28,7 @@ def parse(*arguments):
 
 
 def test_every_field_has_a_flag():
-    assert {f.name for f in fields(EngineConfig)} - {"profile"} == set(ENGINE_FLAGS)
+    assert {f.name for f in fields(EngineConfig)} == set(ENGINE_FLAGS)
     assert {f.name for f in fields(SamplingParams)} == set(SAMPLING_FLAGS)
 
 

@@ -86,7 +86,7 @@ def _tracked(root):
     folders = ("src", "tests", "docs", "scripts", "benchmarks", "examples", ".ci")
     files = [path for folder in folders for path in (root / folder).rglob("*") if path.is_file()]
     files += [path for path in root.iterdir() if path.is_file() and path.name not in {"LICENSE", ".git"}]
-    skip = {"__pycache__", "prompts", "results"}
+    skip = {"__pycache__", ".hypothesis", "prompts", "results"}
     return [
         path
         for path in files

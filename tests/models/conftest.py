@@ -64,6 +64,22 @@ def logits_of(run_row):
 
 
 @pytest.fixture(scope="session")
+def run_spans():
+    """Logits (T, V) of one row run in several calls of the given lengths."""
+
+    def run(model, ids, lengths) -> torch.Tensor:
+        num_pages = -(-len(ids) // PAGE)
+        pages, pool, parts, start = list(range(num_pages)), make_pool(model, num_pages * PAGE), [], 0
+        for length in lengths:
+            plan = extend_plan(start, length, pages=pages)
+            parts.append(model.logits(model.forward(torch.tensor(ids[start : start + length]), plan, pool)))
+            start += length
+        return torch.cat(parts)
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def greedy():
     """The most likely continuation: prompt in one call, then one token a call."""
 

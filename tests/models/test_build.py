@@ -51,7 +51,7 @@ def test_a_table_model_takes_no_shortlist():
 
 def test_bytes_a_pass_reads():
     checkpoint = open_checkpoint("toy:llama?vocab=512&hidden=64&layers=2&ffn=128")
-    sizes = {kind: build_model(checkpoint, NativeOps(kind)).weights.nbytes for kind in ("float32", "bfloat16", "int8")}
+    sizes = {kind: build_model(checkpoint, NativeOps(kind)).weight_bytes for kind in ("float32", "bfloat16", "int8")}
     matrices = 512 * 64 + 2 * (128 * 64 + 64 * 64 + 256 * 64 + 64 * 128)
     assert sizes["float32"] == 4 * matrices
     assert sizes["bfloat16"] == 2 * matrices

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -101,6 +102,19 @@ def test_a_file_of_another_key_is_not_used(tmp_path, logits_of, counted):
     expected = logits_of(build("toy:llama?seed=1", "int8", None), IDS)
     assert torch.equal(logits_of(build("toy:llama?seed=1", "int8", tmp_path), IDS), expected)
     assert len(counted) == 4
+
+
+def test_an_update_of_the_model_or_the_kernels_replaces_the_file(tmp_path, save_tiny, counted, caplog, monkeypatch):
+    _, directory = save_tiny("llama")
+    build(str(directory), "int8", tmp_path)
+    (directory / "config.json").touch()
+    build(str(directory), "int8", tmp_path)
+    monkeypatch.setattr("saguaro.models.layers.native_ops.library_path", lambda: Path("kernels-next.so"))
+    build(str(directory), "int8", tmp_path)
+    build(str(directory), "int8", tmp_path)
+    assert len(counted) == 3
+    assert only_file(tmp_path)
+    assert not caplog.records, "an update is nothing to warn about"
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, logits_of, caplog):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from saguaro.errors import ConfigError, WeightsError
+from saguaro.errors import ConfigError, RequestRefused, WeightsError
+from saguaro.models.byte_tokenizer import ByteTokenizer
 from saguaro.models.text import Detokeniser
 from saguaro.models.tokenizer import Tokenizer
 
@@ -127,6 +128,12 @@ def test_words_with_marks_and_bytes(tmp_path):
     pieces = [stream.push([token]) for token in ids]
     assert "".join(pieces) == " Hi Hi é", "what follows a prompt keeps its space"
     assert 2 in tokenizer.stop_ids
+
+
+def test_half_a_surrogate_pair_is_no_text(save):
+    for tokenizer in (Tokenizer.from_directory(save()), ByteTokenizer(512)):
+        with pytest.raises(RequestRefused, match="not valid Unicode at character 2"):
+            tokenizer.encode("ab\ud83c")
 
 
 def test_damage_is_named(save, tmp_path):

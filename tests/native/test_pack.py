@@ -27,9 +27,10 @@ def unpacked_int4(packed):
     data = packed.tensors["weights"].view(blocks, runs, 576)
     halves = data[:, :, :512].view(blocks, runs, 4, 2, 16, 4)  # pair of quads, half block, output, input
     quads = torch.stack((halves & 15, halves >> 4), dim=3)  # pair, half block, quad, output, input
-    values = quads.permute(0, 3, 5, 1, 2, 4, 6) if quads.dim() == 8 else quads
     values = quads.permute(0, 4, 5, 1, 2, 3, 6).reshape(blocks * 32, runs, 32).double()
-    steps, minima = (data[:, :, at : at + 32].permute(0, 2, 1).reshape(blocks * 32, runs, 1).double() for at in (512, 544))
+    steps, minima = (
+        data[:, :, at : at + 32].permute(0, 2, 1).reshape(blocks * 32, runs, 1).double() for at in (512, 544)
+    )
     scale, ratio = (packed.tensors[name].double()[:, None, None] for name in ("scales", "mins"))
     rows = (scale * (steps * values + ratio * minima)).reshape(blocks * 32, runs * 32)
     return rows[: packed.out_features, : packed.in_features]
@@ -119,4 +120,9 @@ def test_weights_that_are_not_finite_are_refused(kind):
 
 def test_bytes_read_by_a_call():
     sizes = {kind: pack(random(1, 64, 128), kind).nbytes for kind in KINDS}
-    assert sizes == {"float32": 64 * 128 * 4, "bfloat16": 64 * 128 * 2, "int8": 64 * 128 + 256, "int4": 64 * 128 * 9 // 16 + 512}
+    assert sizes == {
+        "float32": 64 * 128 * 4,
+        "bfloat16": 64 * 128 * 2,
+        "int8": 64 * 128 + 256,
+        "int4": 64 * 128 * 9 // 16 + 512,
+    }

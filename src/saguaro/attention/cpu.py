@@ -36,17 +36,17 @@ class CpuAttention:
         out_TA: torch.Tensor,
     ) -> None:
         """See `base.AttentionBackend.attend`."""
-        pools = self._pools
-        if self._layer is None or pools is None or pools[0] is not k_pool_SGD or pools[1] is not v_pool_SGD:
-            self._bind(k_pool_SGD, v_pool_SGD)
-        rope_write_attend(qkv_TN, self._layer, plan_view(plan), out_TA, team=self.team)
+        layer, pools = self._layer, self._pools
+        if layer is None or pools is None or pools[0] is not k_pool_SGD or pools[1] is not v_pool_SGD:
+            layer = self._bind(k_pool_SGD, v_pool_SGD)
+        rope_write_attend(qkv_TN, layer, plan_view(plan), out_TA, team=self.team)
 
-    def _bind(self, k_pool_SGD: torch.Tensor, v_pool_SGD: torch.Tensor) -> None:
+    def _bind(self, k_pool_SGD: torch.Tensor, v_pool_SGD: torch.Tensor) -> AttentionLayer:
         w = self.weights
         expected = (w.num_kv_heads, w.head_dim)
         if k_pool_SGD.shape[1:] != expected:
             raise ValueError(f"pools hold heads of shape {tuple(k_pool_SGD.shape[1:])}, not {expected}")
-        self._layer = AttentionLayer(
+        layer = AttentionLayer(
             num_heads=w.num_heads,
             k_pool_SGD=k_pool_SGD,
             v_pool_SGD=v_pool_SGD,
@@ -57,7 +57,8 @@ class CpuAttention:
             eps=w.eps,
             scale=w.scale,
         )
-        self._pools = (k_pool_SGD, v_pool_SGD)
+        self._layer, self._pools = layer, (k_pool_SGD, v_pool_SGD)
+        return layer
 
 
 def plan_view(plan: AttentionPlan) -> PlanView:

@@ -64,6 +64,7 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "prefill_chunk": (whole, "tokens of a prompt that run in one call"),
     "restart_draft": (bool, "start a new draft process when one dies"),
     "channel": (str, "processes, or loopback: everything in one process"),
+    "profile": (str, "not built yet"),
 }
 SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "max_tokens": (whole, "at most this many tokens are generated"),
@@ -74,6 +75,8 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "stop": (str, "end before this text; may be given several times"),
     "stop_token_ids": (whole, "end at this token; may be given several times"),
     "ignore_eos": (bool, "do not end at the model's own stop tokens"),
+    "n": (whole, "not built yet"),
+    "logprobs": (whole, "not built yet"),
 }
 REPEATED = ("drafter_options", "stop", "stop_token_ids")
 

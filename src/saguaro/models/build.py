@@ -5,6 +5,7 @@ Must not know: engines, rounds. Tests: tests/models/test_build.py, tests/conform
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,15 @@ def build_model(
 def _cache_place(
     cache_dir: Path, checkpoint: Checkpoint, ops: LayerOps, head_ids: Sequence[int] | None
 ) -> tuple[Path, str]:
+    """Where the packed weights lie, and the key that tells whether they are still the right ones.
+
+    The place depends on what was asked for, the key also on the files' content and on the kernels: an update of either
+    replaces the file instead of leaving gigabytes behind.
+    """
     shortlist = "" if head_ids is None else ",".join(str(token) for token in head_ids)
     key = packed_cache.cache_key(checkpoint.fingerprint, ops.layout, shortlist)
-    name = "".join(letter if letter.isalnum() else "-" for letter in Path(checkpoint.source).stem)[-40:]
-    return cache_dir / f"{name}-{key}.packed", key
+    source = Path(checkpoint.source)
+    where = str(source.resolve()) if os.path.exists(source) else checkpoint.source
+    name = "".join(letter if letter.isalnum() else "-" for letter in source.stem)[-40:]
+    place = packed_cache.cache_key(where, ops.kind, shortlist)
+    return cache_dir / f"{name}-{ops.kind}-{place[:12]}.packed", key

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saguaro.models.chat import ChatTemplate
+from saguaro.models.text import utf8
 from saguaro.models.vocabulary import Signature, Vocabulary
 
 FULL = 258
@@ -39,8 +40,12 @@ class ByteTokenizer:
         self._texts = [self._text(token) for token in range(vocab)]
 
     def encode(self, text: str, *, add_special: bool = True) -> list[int]:
-        """The bytes of `text`, folded onto the letters of a small vocabulary. No token is added in front."""
-        raw = text.encode("utf-8")
+        """The bytes of `text`, folded onto the letters of a small vocabulary. No token is added in front.
+
+        Raises:
+            RequestRefused: the string is no text.
+        """
+        raw = utf8(text)
         if self.vocab_size >= FULL:
             return list(raw)
         return [1 + byte % max(1, self.vocab_size - 1) for byte in raw]

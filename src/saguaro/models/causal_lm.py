@@ -37,12 +37,14 @@ class CausalLM(Protocol):
         pool_dtype: element type of that pool.
         max_positions: positions that the model can be asked for are 0 ... max_positions - 1.
         head_ids_S: token id of each column of the logits where the head is a shortlist; None where column = id.
+        weight_bytes: bytes of weights that one pass with logits reads; divided by bandwidth, a floor on its time.
     """
 
     config: ModelConfig
     pool_dtype: torch.dtype
     max_positions: int
     head_ids_S: torch.Tensor | None
+    weight_bytes: int
 
     def forward(
         self,

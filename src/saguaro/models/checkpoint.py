@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -213,9 +214,9 @@ def open_checkpoint(source: str, *, hub_cache: Path | None = None, download: boo
 
         return open_toy(source, open_inner=lambda path: open_checkpoint(path, hub_cache=hub_cache, download=download))
     path = Path(source).expanduser()
-    if path.is_file():
+    if os.path.isfile(path):  # unlike Path.is_file, false for what can be no path at all
         return _open_file(path, source)
-    if path.is_dir():
+    if os.path.isdir(path):
         return _open_directory(path, source)
     if not hub.is_hub_id(source):
         raise ConfigError(
@@ -237,7 +238,7 @@ def probe(source: str, *, hub_cache: Path | None = None) -> ModelConfig | None:
     Raises:
         ConfigError, WeightsError: as `open_checkpoint`.
     """
-    unseen = not source.startswith(TOY) and not Path(source).expanduser().exists() and hub.is_hub_id(source)
+    unseen = hub.is_hub_id(source) and not os.path.exists(Path(source).expanduser())
     if unseen and hub.find_cached(source, cache=hub_cache) is None:
         return None
     return open_checkpoint(source, hub_cache=hub_cache, download=False).config

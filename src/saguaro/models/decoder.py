@@ -77,12 +77,14 @@ def pack_weights(
         WeightsError: a parameter is missing, of another shape, or was never used.
     """
     ledger = Ledger(source, parameters(config))
+
+    def pack_head(head_VH: torch.Tensor) -> Linear:
+        return ops.pack(head_VH if head_ids_S is None else head_VH.index_select(0, head_ids_S), role="head")
+
+    # An untied head is done before the embedding is read: each may be a gigabyte until it is packed.
+    head = None if config.tied else pack_head(ledger.take(HEAD))
     embedding_VH = ledger.take(EMBEDDING)
-    head_VH = embedding_VH if config.tied else ledger.take(HEAD)
-    if head_ids_S is not None:
-        head_VH = head_VH.index_select(0, head_ids_S)
-    head = ops.pack(head_VH, role="head")
-    del head_VH
+    head = pack_head(embedding_VH) if head is None else head
     table_VH = ops.table(embedding_VH)
     del embedding_VH
     layers = tuple(_pack_layer(config, ledger, ops, index) for index in range(config.num_layers))
@@ -131,6 +133,7 @@ class Decoder:
         self.pool_dtype = ops.pool_dtype
         self.max_positions = max_positions or min(config.max_position, DEFAULT_POSITIONS)
         self.head_ids_S = weights.head_ids_S
+        self.weight_bytes = weights.nbytes
         self._ops = ops
         cos_PE, sin_PE = (ops.vector(table) for table in rope_tables(config, self.max_positions))
         self._attention = [self._attention_of(layer, cos_PE, sin_PE) for layer in weights.layers]

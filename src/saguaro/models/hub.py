@@ -15,6 +15,7 @@ from saguaro.errors import ConfigError
 
 HUB_ID = re.compile(r"^(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>[\w./-]+))?$")
 WANTED = ("*.json", "*.safetensors", "*.jinja", "additional_chat_templates/*")
+UNWANTED = ("original/*", "consolidated*", "onnx/*")  # the same weights a second time, in other layouts
 
 
 def is_hub_id(source: str) -> bool:
@@ -67,6 +68,7 @@ def fetch(source: str, *, cache: Path | None = None) -> Path:
             revision=match["revision"],
             cache_dir=str(cache or default_cache()),
             allow_patterns=list(WANTED),
+            ignore_patterns=list(UNWANTED),
         )
     except Exception as error:  # the package raises classes of its HTTP library, which differ between versions
         reason = str(error).strip().splitlines()

@@ -32,6 +32,7 @@ class MarkovModel:
         self.pool_dtype = pool_dtype
         self.max_positions = max_positions or config.max_position
         self.head_ids_S: torch.Tensor | None = None
+        self.weight_bytes = 0
         self._rule = rule
         self._known: dict[int, torch.Tensor] = {}
 

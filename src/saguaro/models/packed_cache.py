@@ -4,8 +4,9 @@
 
 On loading, everything but the embedding is read into one block of aligned huge-page memory (a linear is read whole in
 every step); the embedding, of which a step reads a few rows, stays mapped from the file and shared between processes.
-A file that is of another key, cut short or damaged is packed again. It is written beside its place and renamed, so that
-a reader never sees half of it. Must not know: what the tensors mean. Tests: tests/models/test_packed_cache.py.
+A file that was made for other weights or other kernels is replaced, so that none is left behind by an update; one that
+is cut short or damaged is packed again with a warning. It is written beside its place and renamed, so that a reader
+never sees half of it. Must not know: what the tensors mean. Tests: tests/models/test_packed_cache.py.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ LINEARS = ("qkv", "o", "gate_up", "down")
 VECTORS = ("input_norm_H", "q_norm_D", "k_norm_D", "post_norm_H")
 
 
+class StaleError(Exception):
+    """A cache file that was made for other weights or other kernels; never leaves this module."""
+
+
 class DamagedError(Exception):
-    """A cache file that cannot be used; never leaves this module."""
+    """A cache file whose bytes are wrong; never leaves this module."""
 
 
 def load_or_pack(
@@ -47,7 +52,7 @@ def load_or_pack(
     """
     try:
         return load(path, key, ops, num_layers=num_layers)
-    except FileNotFoundError:
+    except (FileNotFoundError, StaleError):
         pass
     except (DamagedError, OSError) as error:
         LOGGER.warning("the packed weights in %s cannot be used (%s); packing again", path, error)
@@ -106,12 +111,13 @@ def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeig
 
     Raises:
         FileNotFoundError: there is none.
-        DamagedError: of another key, cut short, or its bytes do not add up.
+        StaleError: it was written for another key.
+        DamagedError: it is cut short, or its bytes do not add up.
     """
     with path.open("rb") as file:
         header, start = _read_header(file)
         if header["key"] != key:
-            raise DamagedError("it was made for other files or another layout")
+            raise StaleError
         if path.stat().st_size != start + header["size"]:
             raise DamagedError("it is cut short")
         block = native.allocate(header["block"])

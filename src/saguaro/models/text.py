@@ -12,6 +12,20 @@ import codecs
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from saguaro.errors import RequestRefused
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text.
+
+    Raises:
+        RequestRefused: the string is no text: it holds half of a surrogate pair.
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise RequestRefused(f"the text is not valid Unicode at character {error.start}.") from error
+
 
 class TokenBytes(Protocol):
     """What a detokeniser needs of a tokenizer: the bytes of a token, and which tokens are special."""

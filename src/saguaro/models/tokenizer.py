@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from saguaro.errors import ConfigError, WeightsError
 from saguaro.models.chat import ChatTemplate, directory_templates, gguf_templates
 from saguaro.models.gguf_tokenizer import build_backend, pre_tokeniser
+from saguaro.models.text import utf8
 from saguaro.models.vocabulary import (
     Signature,
     Vocabulary,
@@ -166,7 +167,11 @@ class Tokenizer:
 
         With `add_special` the beginning token is put in front where the model takes one and the text does not start
         with it already.
+
+        Raises:
+            RequestRefused: the string is no text (half of a surrogate pair).
         """
+        utf8(text)
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
         bos = self.vocabulary.bos
         if add_special and self.adds_bos and bos is not None and ids[:1] != [bos]:

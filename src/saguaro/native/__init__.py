@@ -1,9 +1,9 @@
-"""C kernels of the CPU path: packed linear layers, attention over a paged cache, keyed sampling, threads, shared memory.
+"""C kernels of the CPU path: packed linear layers, paged attention, keyed sampling, threads, shared memory.
 
     linear.py      PackedLinear, pack, norm_linear, linear_add, mlp_add        (int8, int4, bfloat16, float32 weights)
     attention.py   AttentionLayer, PlanView, rope_write_attend
-    sampling.py    gumbel, argmax_noisy, top_noisy                            (the noise of `algorithm/noise.py`, bit for bit)
-    memory.py      allocate, store_release_u32, load_acquire_u32, pause
+    sampling.py    gumbel, argmax_noisy, top_noisy                       (the noise of `algorithm/noise.py`)
+    memory.py      allocate, store_release_u32, load_acquire_u32, spin_while_u32, pause
     team.py        Team: threads pinned to cores
     build.py       finds a C compiler and keeps the compiled library in a cache folder;   library.py loads it
     csrc/          the C sources

@@ -1,4 +1,4 @@
-"""Attention of one layer in one call: normalise and rotate heads, write keys and values, attend over pages and own slots.
+"""Attention of one layer in one call: normalise and rotate heads, write keys and values, attend over pages.
 
 Arithmetic: csrc/attention_block.h. bfloat16 pools round queries, keys, values and weights to bfloat16 and sum in
 float32; float32 pools use float32 throughout. Each token's result is bitwise the same whatever else is in the call.
@@ -137,7 +137,10 @@ def rope_write_attend(
 
     Args:
         qkv_TN: float32, N = (num_heads + 2 key heads) * D: query heads, key heads, value heads.
+        layer: pools, tables, norms and sizes.
+        view: which slots each token writes and sees.
         out_TA: float32, A = num_heads * D.
+        team: threads that share the work; None computes in the calling thread.
 
     Raises:
         ValueError: for tensors that do not fit, or a plan that points outside the pools, the page tables or the

@@ -4,7 +4,8 @@ Weight kinds: float32; bfloat16 (activations rounded to bfloat16, sums in float3
 activations int8 with one scale for each 64 inputs of a row); int4 (scale and minimum for each 32 inputs of an output,
 4.5 bits a weight, activations as for int8: for drafts). Orders and arithmetic: csrc/gemm_*.h, csrc/prepare.h.
 Each row of a result is bitwise the same for any number of rows and threads.
-Shape letters: T packed tokens, H hidden, K inputs, N outputs. Must not know: models. Tests: tests/native/test_linear.py.
+Shape letters: T packed tokens, H hidden, K inputs, N outputs. Must not know: models.
+Tests: tests/native/test_linear.py, tests/native/test_pack.py.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class PackedLinear:
     def __post_init__(self) -> None:
         blocks, groups = -(-self.out_features // BLOCK), -(-self.in_features // GROUP)
         wanted = {"weights": library().sgr_packed_bytes(KINDS.index(self.kind), self.out_features, self.in_features)}
-        wanted |= {name: blocks * BLOCK for name in (*_TENSORS[self.kind], *(("bias",) if "bias" in self.tensors else ()))}
+        wanted |= dict.fromkeys((*_TENSORS[self.kind], *(("bias",) if "bias" in self.tensors else ())), blocks * BLOCK)
         if {name: tensor.numel() for name, tensor in self.tensors.items()} != wanted:
             raise WeightsError(f"packed {self.kind} weights do not fit ({self.out_features}, {self.in_features}).")
         pointers = {name: tensor.data_ptr() for name, tensor in self.tensors.items()}
@@ -93,7 +94,8 @@ def pack(weight_NK: torch.Tensor, kind: str, *, bias_N: torch.Tensor | None = No
     """
     check_kind(kind)
     if weight_NK.dim() != 2 or weight_NK.dtype not in (torch.float32, torch.bfloat16):
-        raise WeightsError(f"a linear layer needs a float32 or bfloat16 matrix, not {tuple(weight_NK.shape)} {weight_NK.dtype}.")
+        found = f"{tuple(weight_NK.shape)} {weight_NK.dtype}"
+        raise WeightsError(f"a linear layer needs a float32 or bfloat16 matrix, not {found}.")
     weight_NK = weight_NK.contiguous()
     (outputs, inputs), index = weight_NK.shape, KINDS.index(kind)
     padded = -(-outputs // BLOCK) * BLOCK
@@ -110,7 +112,9 @@ def pack(weight_NK: torch.Tensor, kind: str, *, bias_N: torch.Tensor | None = No
         raise WeightsError(f"{bad} weights of a linear layer are not finite; the checkpoint is damaged.")
     if bias_N is not None:
         if bias_N.shape != (outputs,) or not bool(torch.isfinite(bias_N).all()):
-            raise WeightsError(f"a bias of shape {tuple(bias_N.shape)} does not fit {outputs} outputs, or is not finite.")
+            raise WeightsError(
+                f"a bias of shape {tuple(bias_N.shape)} does not fit {outputs} outputs, or is not finite."
+            )
         tensors["bias"] = allocate(padded * 4).view(torch.float32)
         tensors["bias"][:outputs] = bias_N.float()
     return PackedLinear(kind, outputs, inputs, tensors)

@@ -1,8 +1,8 @@
 /* Rotate queries and keys, write keys and values to their slots, attend over pages and own slots.
  *
- * First all tokens write, then the team meets, then tiles (tokens of one row that follow each other) times key heads are
- * shared out. Within a tile a gathered block of keys serves all its queries; the arithmetic of a query is the same in
- * any tile. Tests: tests/native/test_attention.py. */
+ * First all tokens write, then the team meets, then tiles (tokens of one row that follow each other) times key heads
+ * are shared out. Within a tile a gathered block of keys serves all its queries; the arithmetic of a query is the same
+ * in any tile. Tests: tests/native/test_attention.py, tests/conformance/test_attention.py. */
 #include "attention.h"
 
 #include <stdlib.h>
@@ -33,8 +33,9 @@ static void write_token(const AttentionJob *job, int token) {
         const int is_query = head < layer->heads;
         rotate_head(x + (long)head * size, is_query ? layer->q_norm : layer->k_norm, layer->eps, cos, sin,
                     is_query ? layer->scale : 1.0f, size, turned);
-        void *to = is_query ? (char *)(job->queries + ((long)token * layer->heads + head) * job->words)
-                            : (char *)layer->keys + (slot * key_heads + head - layer->heads) * size * (layer->bfloat16 ? 2 : 4);
+        void *query = job->queries + ((long)token * layer->heads + head) * job->words;
+        void *key = (char *)layer->keys + (slot * key_heads + head - layer->heads) * size * (layer->bfloat16 ? 2 : 4);
+        void *to = is_query ? query : key;
         if (layer->bfloat16) to_bf16(turned, size, to);
         else memcpy(to, turned, size * 4);
     }
@@ -64,7 +65,7 @@ static size_t space_size(const AttentionJob *job) {
     return ((size_t)KEYS * (job->words + job->padded) * 4 + rows * (job->padded * 4 + 64 + 4) + 63) & ~(size_t)63;
 }
 
-/* Keys and values of one head lie apart in memory; asked for one block ahead, they arrive while the block before is used. */
+/* Keys and values of one head lie apart in memory; asked for one block ahead, they arrive while another is used. */
 static void fetch_ahead(const AttentionLayer *layer, int key_head, const int *slots, int count) {
     const size_t size = (size_t)layer->head_dim * (layer->bfloat16 ? 2 : 4);
     for (int i = 0; i < count; i++) {
@@ -196,9 +197,8 @@ static int check(const AttentionLayer *layer, const PlanView *plan) {
         const int shared = plan->shared[t], own = plan->own_count ? plan->own_count[t] : 0, row = plan->row[t];
         const unsigned slots = (unsigned)layer->slots;
         if ((unsigned)plan->positions[t] >= (unsigned)layer->positions || (unsigned)plan->slots[t] >= slots) return 2;
-        if (shared < 0 || own < 0 || own > plan->own_width || shared + own == 0 || (unsigned)row >= (unsigned)plan->rows)
-            return 2;
-        if (shared > (long)plan->pages * plan->page_size) return 2;
+        if (shared < 0 || own < 0 || own > plan->own_width || shared + own == 0) return 2;
+        if ((unsigned)row >= (unsigned)plan->rows || shared > (long)plan->pages * plan->page_size) return 2;
         for (int i = 0; i < own; i++)
             if ((unsigned)plan->own[(long)t * plan->own_width + i] >= slots) return 2;
         /* Pages once for tokens of the same row that see no more than the token before. */

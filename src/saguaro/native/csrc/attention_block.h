@@ -145,8 +145,8 @@ INLINE void soften(const Block *block, const int bfloat16, int row, int count, f
     float before = block->top[row], now = v_top(top);
     if (now != before) { /* the factor is exactly 1 otherwise */
         v16f shrink = v_exp(v_set(before - now));
-        for (int d = 0; d < block->padded; d += 16)
-            v_store(block->sum + (long)row * block->padded + d, v_load(block->sum + (long)row * block->padded + d) * shrink);
+        float *sum = block->sum + (long)row * block->padded;
+        for (int d = 0; d < block->padded; d += 16) v_store(sum + d, v_load(sum + d) * shrink);
         v_store(block->total + 16 * row, v_load(block->total + 16 * row) * shrink);
         block->top[row] = now;
     }
@@ -201,8 +201,8 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
 }
 
 /* Up to four rows from `first` on against the gathered block; row r sees the first counts[r] keys. */
-INLINE void attend_rows(const int rows, const int bfloat16, const Block *block, int first, const uint32_t *const q[ROWS],
-                        const int counts[ROWS]) {
+INLINE void attend_rows(const int rows, const int bfloat16, const Block *block, int first,
+                        const uint32_t *const q[ROWS], const int counts[ROWS]) {
     float scores[ROWS][KEYS] __attribute__((aligned(64)));
     uint32_t weights[ROWS][KEYS] __attribute__((aligned(64)));
     const uint32_t *from[ROWS];

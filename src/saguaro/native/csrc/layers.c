@@ -45,45 +45,36 @@ void prepared_place(Prepared *prepared, int kind, int inputs, int rows, void *me
     prepared->sums = (float *)at;
 }
 
-static int tile_of(int rows, int row) {
-    int tile = (int)((long)row * tile_count(rows) / rows);
-    while (tile_first(rows, tile + 1) <= row) tile++;
-    while (tile_first(rows, tile) > row) tile--;
-    return tile;
-}
-
-static void prepare_rows(const LinearJob *job, int from, int to) {
+/* All tiles, this member's share of the groups. */
+static void prepare_rows(const LinearJob *job, int member, int members) {
     const Linear *linear = job->first;
-    for (int row = from; row < to; row++) {
-        int tile = tile_of(job->rows, row), first = tile_first(job->rows, tile);
-        int m = tile_first(job->rows, tile + 1) - first, r = row - first;
-        const float *x = job->x + (long)row * linear->inputs;
-        switch (linear->kind) {
-            case FLOAT32:
-                prepare_norm_row(&job->in, FLOAT32, first, m, r, x, job->norm, job->eps, linear->inputs);
-                break;
-            case BFLOAT16:
-                prepare_norm_row(&job->in, BFLOAT16, first, m, r, x, job->norm, job->eps, linear->inputs);
-                break;
-            default: prepare_norm_row(&job->in, INT8, first, m, r, x, job->norm, job->eps, linear->inputs);
-        }
+    const int from = share(job->in.groups, member, members), to = share(job->in.groups, member + 1, members);
+    for (int tile = 0; tile < tile_count(job->rows); tile++) {
+        const int first = tile_first(job->rows, tile), m = tile_first(job->rows, tile + 1) - first;
+        const float *x = job->x + (long)first * linear->inputs;
+        float inverse[TILE_MAX];
+        for (int r = 0; job->norm && r < m; r++)
+            inverse[r] = inverse_rms(x + (long)r * linear->inputs, job->eps, linear->inputs);
+#define PREPARE(kind) prepare_norm_tile(&job->in, kind, first, m, from, to, x, job->norm, inverse, linear->inputs)
+        if (linear->kind == FLOAT32) PREPARE(FLOAT32);
+        else if (linear->kind == BFLOAT16) PREPARE(BFLOAT16);
+        else PREPARE(INT8);
+#undef PREPARE
     }
 }
 
-static void prepare_gated(const LinearJob *job, long from, long to) {
+static void prepare_gated(const LinearJob *job, int member, int members) {
     const Linear *down = job->second;
-    const int groups = job->hidden_in.groups;
-    const long width = job->first->outputs;
-    for (long item = from; item < to; item++) {
-        int row = (int)(item / groups), g = (int)(item % groups);
-        int tile = tile_of(job->rows, row), first = tile_first(job->rows, tile);
-        int m = tile_first(job->rows, tile + 1) - first, r = row - first;
-        const float *gate = job->hidden + row * width, *up = gate + down->inputs;
-        switch (down->kind) {
-            case FLOAT32: prepare_gated_group(&job->hidden_in, FLOAT32, first, m, r, g, gate, up, down->inputs); break;
-            case BFLOAT16: prepare_gated_group(&job->hidden_in, BFLOAT16, first, m, r, g, gate, up, down->inputs); break;
-            default: prepare_gated_group(&job->hidden_in, INT8, first, m, r, g, gate, up, down->inputs);
-        }
+    const Prepared *in = &job->hidden_in;
+    const int from = share(in->groups, member, members), to = share(in->groups, member + 1, members);
+    for (int tile = 0; tile < tile_count(job->rows); tile++) {
+        const int first = tile_first(job->rows, tile), m = tile_first(job->rows, tile + 1) - first;
+        const float *hidden = job->hidden + (long)first * job->first->outputs;
+#define PREPARE(kind) prepare_gated_tile(in, kind, first, m, from, to, hidden, down->inputs)
+        if (down->kind == FLOAT32) PREPARE(FLOAT32);
+        else if (down->kind == BFLOAT16) PREPARE(BFLOAT16);
+        else PREPARE(INT8);
+#undef PREPARE
     }
 }
 
@@ -95,7 +86,7 @@ static void run_blocks(const LinearJob *job, const Linear *linear, const Prepare
 
 static void linear_job(void *argument, int member, int members) {
     const LinearJob *job = argument;
-    prepare_rows(job, share(job->rows, member, members), share(job->rows, member + 1, members));
+    prepare_rows(job, member, members);
     if (members > 1) team_wait(job->team);
     if (!job->second) {
         run_blocks(job, job->first, &job->in, job->out, job->stride, job->add, member, members);
@@ -103,8 +94,7 @@ static void linear_job(void *argument, int member, int members) {
     }
     run_blocks(job, job->first, &job->in, job->hidden, job->first->outputs, 0, member, members);
     if (members > 1) team_wait(job->team);
-    long items = (long)job->rows * job->hidden_in.groups;
-    prepare_gated(job, items * member / members, items * (member + 1) / members);
+    prepare_gated(job, member, members);
     if (members > 1) team_wait(job->team);
     run_blocks(job, job->second, &job->hidden_in, job->out, job->stride, 1, member, members);
 }

@@ -141,7 +141,8 @@ static void pack_int4_half(const Source *s, long n, const float *rows, uint8_t *
         for (int lane = 0; lane < 16; lane++) {
             float unit = scales[n + lane], low_unit = mins[n + lane];
             float step = fits[run * 32 + lane], low = fits[run * 32 + 16 + lane];
-            int s8 = unit > 0 ? (int)(step / unit + 0.5f) : 0, m8 = low_unit < 0 ? (int)(low / unit / low_unit + 0.5f) : 0;
+            int s8 = unit > 0 ? (int)(step / unit + 0.5f) : 0;
+            int m8 = low_unit < 0 ? (int)(low / unit / low_unit + 0.5f) : 0;
             s8 = s8 > 255 ? 255 : s8;
             m8 = m8 > 255 ? 255 : m8;
             to[512 + 16 * half + lane] = (uint8_t)s8;
@@ -159,7 +160,8 @@ static void pack_int4_half(const Source *s, long n, const float *rows, uint8_t *
 
 EXPORT size_t sgr_packed_bytes(int kind, long outputs, long inputs) {
     size_t groups = (inputs + GROUP - 1) / GROUP, blocks = (outputs + BLOCK - 1) / BLOCK;
-    size_t group_bytes = kind == INT4 ? 2 * INT4_RUN : (size_t)GROUP * BLOCK * (kind == FLOAT32 ? 4 : kind == BFLOAT16 ? 2 : 1);
+    size_t each = kind == FLOAT32 ? 4 : kind == BFLOAT16 ? 2 : 1;
+    size_t group_bytes = kind == INT4 ? 2 * INT4_RUN : GROUP * BLOCK * each;
     return groups * blocks * group_bytes;
 }
 

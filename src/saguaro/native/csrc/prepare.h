@@ -53,41 +53,56 @@ INLINE void prepare_group(const Prepared *out, const int kind, int first, int m,
     for (int i = 0; i < GROUP / 4; i++) to[(long)i * m] = words[i];
 }
 
-/* rms_norm(x) * norm, or x itself where norm is NULL. */
-INLINE void prepare_norm_row(const Prepared *out, const int kind, int first, int m, int r, const float *x,
-                             const float *norm, float eps, long inputs) {
-    float inverse = 1.0f;
-    if (norm) {
-        v16f square[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-        for (long k = 0; k < inputs; k += GROUP)
-            for (int i = 0; i < 4; i++) {
-                v16f v = v_load_first(x + k + 16 * i, inputs - k - 16 * i);
-                square[i] = v_fma(v, v, square[i]);
-            }
-        float mean = v_sum((square[0] + square[1]) + (square[2] + square[3])) / (float)inputs;
-        inverse = 1.0f / sqrtf(mean + eps);
-    }
-    for (int g = 0; g < out->groups; g++) {
-        v16f y[4];
+/* 1 / sqrt(mean(x^2) + eps) */
+INLINE float inverse_rms(const float *x, float eps, long inputs) {
+    v16f square[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    long k = 0;
+    for (; k + GROUP <= inputs; k += GROUP)
         for (int i = 0; i < 4; i++) {
-            long k = (long)g * GROUP + 16 * i, left = inputs - k;
-            y[i] = v_load_first(x + k, left);
-            if (norm) y[i] = y[i] * v_set(inverse) * v_load_first(norm + k, left);
+            v16f v = v_load(x + k + 16 * i);
+            square[i] = v_fma(v, v, square[i]);
         }
-        prepare_group(out, kind, first, m, r, g, y);
+    for (int i = 0; i < 4 && k + 16 * i < inputs; i++) {
+        v16f v = v_load_first(x + k + 16 * i, inputs - k - 16 * i);
+        square[i] = v_fma(v, v, square[i]);
     }
+    float mean = v_sum((square[0] + square[1]) + (square[2] + square[3])) / (float)inputs;
+    return 1.0f / sqrtf(mean + eps);
 }
 
-/* One group of silu(gate) * up. */
-INLINE void prepare_gated_group(const Prepared *out, const int kind, int first, int m, int r, int g, const float *gate,
-                                const float *up, long inputs) {
-    v16f y[4];
-    for (int i = 0; i < 4; i++) {
-        long k = (long)g * GROUP + 16 * i, left = inputs - k;
-        v16f a = v_load_first(gate + k, left);
-        y[i] = a / (v_set(1.0f) + v_exp(-a)) * v_load_first(up + k, left);
-    }
-    prepare_group(out, kind, first, m, r, g, y);
+/* Groups from ... to-1 of the tile's rows: x * inverse * norm, or x itself where norm is NULL. Groups are the outer
+ * loop, since all rows of a tile write to the same lines. */
+INLINE void prepare_norm_tile(const Prepared *out, const int kind, int first, int m, int from, int to, const float *x,
+                              const float *norm, const float *inverse, long inputs) {
+    for (int g = from; g < to; g++)
+        for (int r = 0; r < m; r++) {
+            const long k = (long)g * GROUP;
+            const float *at = x + r * inputs + k;
+            v16f y[4];
+            for (int i = 0; i < 4; i++) {
+                const long left = inputs - k - 16 * i;
+                y[i] = v_load_first(at + 16 * i, left);
+                if (norm) y[i] = y[i] * v_set(inverse[r]) * v_load_first(norm + k + 16 * i, left);
+            }
+            prepare_group(out, kind, first, m, r, g, y);
+        }
+}
+
+/* Groups from ... to-1 of silu(gate) * up; a row of `hidden` holds `inputs` gates, then `inputs` ups. */
+INLINE void prepare_gated_tile(const Prepared *out, const int kind, int first, int m, int from, int to,
+                               const float *hidden, long inputs) {
+    for (int g = from; g < to; g++)
+        for (int r = 0; r < m; r++) {
+            const long k = (long)g * GROUP;
+            const float *gate = hidden + r * 2 * inputs + k, *up = gate + inputs;
+            v16f y[4];
+            for (int i = 0; i < 4; i++) {
+                const long left = inputs - k - 16 * i;
+                v16f a = v_load_first(gate + 16 * i, left);
+                y[i] = a / (v_set(1.0f) + v_exp(v_zero() - a)) * v_load_first(up + 16 * i, left);
+            }
+            prepare_group(out, kind, first, m, r, g, y);
+        }
 }
 
 #endif

@@ -30,7 +30,7 @@ typedef struct {
 
 /* Rows made ready for a kernel, tile by tile; a tile of m rows at row r starts at r times the size of one row. */
 typedef struct {
-    uint32_t *quads;  /* int8, int4: [inputs/4][m] four signed bytes; bfloat16: [inputs/2][m] pairs; float32: [inputs][m] */
+    uint32_t *quads;  /* int8, int4: [inputs/4][m] of four bytes; bfloat16: [inputs/2][m]; float32: [inputs][m] */
     float *scales;    /* [groups][m] */
     int32_t *start;   /* [groups][m]: -128 * sum of the group's bytes, where int8 sums start */
     float *sums;      /* [2 groups][m]: scale * sum of 32 bytes, for the minima of int4 */

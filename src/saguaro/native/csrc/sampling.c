@@ -1,9 +1,9 @@
 /* Keyed Gumbel noise and the best tokens under it, without a buffer of the vocabulary's size.
  *
- * The noise is that of algorithm/noise.py: hash of (key, token id), u = (h + 1/2) / 2^32, g = -log(-log(1 - u)) computed
- * in double and rounded once. Nearly all tokens lose, so each first gets a cheap upper bound of its noise, from
- * -log(1 - u) >= u and log2(1 + m) >= m; only vectors of 16 that may hold a winner are computed exactly. The answer
- * equals that of computing all. Tests: tests/native/test_sampling.py. */
+ * The noise is that of algorithm/noise.py: hash of (key, token id), u = (h + 1/2) / 2^32, g = -log(-log(1 - u)),
+ * computed in double and rounded once. Nearly all tokens lose, so each first gets a cheap upper bound of its noise,
+ * from -log(1 - u) >= u and log2(1 + m) >= m; only vectors of 16 that may hold a winner are computed exactly. The
+ * answer equals that of computing all. Tests: tests/native/test_sampling.py. */
 #include "saguaro.h"
 #include "simd.h"
 
