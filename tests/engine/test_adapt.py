@@ -27,7 +27,7 @@ def test_ssd_hides_the_draft() -> None:
     sd, ssd = plan_sd(verify, step), plan_ssd(verify, step)
     assert ssd.tokens_per_second > sd.tokens_per_second
     assert ssd.lookahead >= sd.lookahead
-    assert ssd.budget == 16  # rows are free here
+    assert ssd.budget >= 8  # rows are free here
 
 
 def test_rows_that_cost_limit_the_budget() -> None:

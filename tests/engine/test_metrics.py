@@ -1,5 +1,7 @@
 """Running estimates follow what they see."""
 
+import pytest
+
 from saguaro.engine.metrics import Estimates
 
 
@@ -15,13 +17,23 @@ def test_acceptance_starts_at_the_prior_and_converges() -> None:
     assert a[3] == 0.8  # never reached, so nothing was learnt
 
 
-def test_times_are_interpolated_and_outliers_count_little() -> None:
+def test_times_keep_their_shape_and_outliers_count_little() -> None:
     e = Estimates(4)
     e.verify_took(1, 0.1)
     assert e.verify_seconds(1) == 0.1
     assert 0.1 < e.verify_seconds(4) < 0.12
     e.verify_took(1, 100.0)
-    assert e.verify_seconds(1) <= 0.1 * 1.2 + 1e-9
+    assert e.verify_seconds(1) <= 0.11 + 1e-9
+
+
+def test_one_factor_is_learnt_for_all_counts() -> None:
+    e = Estimates(4)
+    e.verify_measured({1: 0.10, 2: 0.12, 3: 0.11, 4: 0.20})
+    assert e.verify_seconds(2) == e.verify_seconds(3) == pytest.approx(0.115)
+    for _ in range(200):
+        e.verify_took(4, 0.40)
+    assert e.verify_seconds(1) == pytest.approx(0.20, rel=0.01)
+    assert dict(e.known_verify_seconds()).keys() == {1, 2, 3, 4}
 
 
 def test_the_rate_is_tokens_over_seconds() -> None:

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 PRIOR_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 8.0
 DECAY = 0.98
+UNKNOWN_VERIFY = 0.05
+PER_ROW = 0.03
+"""Share that a row adds where nothing was measured."""
 
 
 class Estimates:
@@ -18,7 +21,8 @@ class Estimates:
     def __init__(self, max_lookahead: int) -> None:
         self._tried = [PRIOR_WEIGHT] * max_lookahead
         self._kept = [PRIOR_WEIGHT * PRIOR_ACCEPTANCE] * max_lookahead
-        self._verify: dict[int, float] = {}
+        self._shape: dict[int, float] = {}
+        self._scale = 1.0
         self._tokens = 0.0
         self._seconds = 0.0
 
@@ -36,26 +40,36 @@ class Estimates:
         """One number for policies that take one (Theorem 12's a)."""
         return sum(self._kept) / sum(self._tried)
 
+    def verify_measured(self, times: Mapping[int, float]) -> None:
+        """Times by rows from a measurement at start: the shape of the cost. More rows never cost less."""
+        self._shape = _monotone(dict(sorted(times.items())))
+        self._scale = 1.0
+
     def verify_took(self, rows: int, seconds: float) -> None:
-        """A verification of `rows` tokens took `seconds`; outliers count little."""
-        known = self._verify.get(rows)
-        if known is None:
-            self._verify[rows] = seconds
-        else:
-            self._verify[rows] = known + 0.2 * (min(seconds, 2 * known) - known)
+        """A verification of `rows` tokens took `seconds`.
+
+        One factor is learnt for all counts (load, context length, the other device's use of the memory), so that counts
+        seen often and counts seen rarely stay comparable; outliers count little.
+        """
+        if not self._shape:
+            self._shape = {rows: seconds}
+        expected = self._shape_at(rows)
+        ratio = min(seconds / expected, 2 * self._scale)
+        self._scale += 0.1 * (ratio - self._scale)
 
     def verify_seconds(self, rows: int) -> float:
-        """Expected time for `rows` tokens: measured, or the nearest measured count scaled gently."""
-        if not self._verify:
-            return 0.05
-        if rows in self._verify:
-            return self._verify[rows]
-        nearest = min(self._verify, key=lambda known: abs(known - rows))
-        return max(1e-4, self._verify[nearest] * (1 + 0.03 * (rows - nearest)))
+        """Expected time for `rows` tokens."""
+        return self._scale * self._shape_at(rows) if self._shape else UNKNOWN_VERIFY
+
+    def _shape_at(self, rows: int) -> float:
+        if rows in self._shape:
+            return self._shape[rows]
+        nearest = min(self._shape, key=lambda count: abs(count - rows))
+        return max(1e-5, self._shape[nearest] * (1 + PER_ROW * (rows - nearest)))
 
     def known_verify_seconds(self) -> Mapping[int, float]:
-        """What was measured, by rows."""
-        return dict(sorted(self._verify.items()))
+        """What is expected now, for the counts that were measured."""
+        return {rows: self._scale * seconds for rows, seconds in sorted(self._shape.items())}
 
     def round_took(self, tokens: int, seconds: float) -> None:
         """A whole round, waiting included, gave `tokens` tokens."""
@@ -67,3 +81,15 @@ class Estimates:
         if self._seconds <= 0:
             return 1.0 / self.verify_seconds(1)
         return self._tokens / self._seconds
+
+
+def _monotone(times: dict[int, float]) -> dict[int, float]:
+    """The nearest non-decreasing sequence: neighbours out of order are pooled to their mean."""
+    pools: list[tuple[float, list[int]]] = []
+    for rows, seconds in times.items():
+        pools.append((seconds, [rows]))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (high, left), (low, right) = pools[-2], pools[-1]
+            mean = (high * len(left) + low * len(right)) / (len(left) + len(right))
+            pools[-2:] = [(mean, left + right)]
+    return {rows: mean for mean, members in pools for rows in members}

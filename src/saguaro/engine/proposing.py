@@ -132,6 +132,11 @@ class Proposer:
             self._send(Release(s.request))
             s.admitted = False
 
+    def prefilled(self) -> None:
+        """A prompt is in. A local draft takes its own prompt in now, so that SD's decoding does not pay for it."""
+        if self.port is not None and self.port.local and not self.settings.branches:
+            self.port.elapse()
+
     # -- outcomes ---------------------------------------------------------------------------------------------------
 
     def outcomes(self, logits_WV: torch.Tensor, rows: Rows[Sequence]) -> list[list[int]]:

@@ -121,6 +121,7 @@ class TargetWorker:
         if not done:
             return
         assert logits_WV is not None
+        self.proposer.prefilled()
         sequence.proposed = Proposed(source="prefill")
         [own] = self.proposer.outcomes(logits_WV, [sequence])
         self._finish_round(
@@ -201,8 +202,7 @@ class TargetWorker:
             draw_tokens(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(verify, self.scheduler.pool, rows, **sizes)
-        for count, seconds in times.items():
-            self.estimates.verify_took(count, seconds)
+        self.estimates.verify_measured(times)
         return times
 
     def configure(self, settings: Settings) -> None:

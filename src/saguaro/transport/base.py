@@ -43,7 +43,7 @@ class DraftStatus:
     """What the draft says of itself; times are of the monotonic clock, which all processes of a host share.
 
     `step_seconds`: its usual step. `step_started`: when the step in flight began, or 0. `heartbeat`: last sign of life.
-    `answered`: when it last published an answer to a pending outcome.
+    `answered`: when it last published an entry.
     """
 
     step_seconds: float

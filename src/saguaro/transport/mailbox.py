@@ -178,8 +178,7 @@ class MailboxDraft(Mailbox):
             record[2:TAG] = (self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
         count = len(entry.tokens)
         record[TAG : TAG + count] = entry.tokens
-        if index == 0:
-            self._times[3] = time.monotonic()
+        self._times[3] = time.monotonic()
         record[0] = count
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:

@@ -5,8 +5,6 @@
 #include "saguaro.h"
 #include "simd.h"
 
-#define PREFETCH_FLOAT 4096
-
 INLINE void bfloat16_tile(const int rows, const uint8_t *weights, const Prepared *in, long row, v16f (*sum)[2]) {
     const int32_t *pairs = (const int32_t *)in->quads + row * in->words;
     v16f acc[TILE_MAX][2];
@@ -15,8 +13,8 @@ INLINE void bfloat16_tile(const int rows, const uint8_t *weights, const Prepared
     UNROLL(2)
     for (long k = 0; k < (long)in->groups * (GROUP / 2); k++) {
         v16i w0 = vi_load(weights), w1 = vi_load(weights + 64);
-        __builtin_prefetch(weights + PREFETCH_FLOAT);
-        __builtin_prefetch(weights + PREFETCH_FLOAT + 64);
+        fetch_weights(weights, rows > 5);
+        fetch_weights(weights + 64, rows > 5);
         weights += 128;
         UNROLL(16)
         for (int r = 0; r < rows; r++) {
@@ -37,8 +35,8 @@ INLINE void float32_tile(const int rows, const uint8_t *weights, const Prepared 
     UNROLL(2)
     for (long k = 0; k < (long)in->groups * GROUP; k++) {
         v16f w0 = v_load((const float *)weights), w1 = v_load((const float *)weights + 16);
-        __builtin_prefetch(weights + PREFETCH_FLOAT);
-        __builtin_prefetch(weights + PREFETCH_FLOAT + 64);
+        fetch_weights(weights, rows > 5);
+        fetch_weights(weights + 64, rows > 5);
         weights += 128;
         UNROLL(16)
         for (int r = 0; r < rows; r++) {

@@ -7,8 +7,6 @@
 #include "saguaro.h"
 #include "simd.h"
 
-#define PREFETCH_INT8 4096 /* bytes ahead; measured, see docs/performance.md */
-
 INLINE void int8_tile(const int rows, const uint8_t *weights, const Prepared *in, long row, v16f (*sum)[2]) {
     const int32_t *quads = (const int32_t *)in->quads + row * in->words;
     const float *scales = in->scales + row * in->groups;
@@ -21,8 +19,8 @@ INLINE void int8_tile(const int rows, const uint8_t *weights, const Prepared *in
         UNROLL(2)
         for (int k = 0; k < GROUP / 4; k++) {
             v64b w0 = vb_load(weights), w1 = vb_load(weights + 64);
-            __builtin_prefetch(weights + PREFETCH_INT8);
-            __builtin_prefetch(weights + PREFETCH_INT8 + 64);
+            fetch_weights(weights, rows > 5);
+            fetch_weights(weights + 64, rows > 5);
             weights += 128;
             UNROLL(16)
             for (int r = 0; r < rows; r++) {

@@ -40,6 +40,19 @@ typedef uint8_t v64b __attribute__((vector_size(64)));
 typedef uint8_t v16b __attribute__((vector_size(16)));
 typedef uint16_t v16h __attribute__((vector_size(32)));
 
+/* Ask for the line of weights that will be read some way ahead. Where few rows share the weights, the sum waits for
+ * memory all the time, and one request a line is best; where many do, computing takes nearly as long as memory does, and
+ * asking twice, early into the second cache and late into the first, hides one behind the other. Distances measured:
+ * 27.5 MB for 8 rows of int8 took 1.25 ms with one request and 1.12 ms with two; for 4 rows .95 and 1.38 ms. */
+INLINE void fetch_weights(const uint8_t *p, const int twice) {
+    if (!twice) {
+        __builtin_prefetch(p + 4096);
+        return;
+    }
+    __builtin_prefetch(p + 8192, 0, 2);
+    __builtin_prefetch(p + 1024);
+}
+
 INLINE v16f v_load(const float *p) { v16f v; memcpy(&v, p, 64); return v; }
 INLINE void v_store(float *p, v16f v) { memcpy(p, &v, 64); }
 INLINE v16i vi_load(const void *p) { v16i v; memcpy(&v, p, 64); return v; }
