@@ -124,7 +124,7 @@ def describe(record: dict[str, Any]) -> str:
         f"{config.get('num_prompts')} prompts of {config.get('dataset')} × {config.get('max_tokens')} tokens",
         f"{record['runs'][0].get('dtype') if record.get('runs') else None}",
         f"{machine.get('cpu')}, {machine.get('cores')} cores",
-        f"median of {config.get('repeats')} interleaved repeats (lowest–highest)",
+        f"median of {len({run.get('repeat') for run in record['runs']})} interleaved repeats (lowest–highest)",
     ]
     return "; ".join(part for part in parts if part and "None" not in part)
 

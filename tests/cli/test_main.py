@@ -100,6 +100,11 @@ def test_module_and_version(command):
     assert done.out.startswith("saguaro ")
 
 
+def with_default_signals():
+    """A suite that runs in the background inherits an ignored SIGINT; the command under test must not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_signals_unwind(number, status, tmp_path):
     """A command that was told to stop runs its clean-up and says how it ended."""
@@ -116,7 +121,9 @@ def run(options):
 doctor.run = run
 sys.exit(main.main(["doctor"]))
 """
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, preexec_fn=with_default_signals
+    )
     with process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)

@@ -110,6 +110,11 @@ while True:
 """
 
 
+def with_default_signals() -> None:
+    """A suite that runs in the background inherits an ignored SIGINT; the program under test must not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def gone(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -124,18 +129,26 @@ def test_however_the_parent_ends_nothing_stays(end: str, tmp_path: Path) -> None
     script.write_text(PROGRAM)
     shared_before = set(os.listdir("/dev/shm"))
     process = subprocess.Popen(
-        [sys.executable, str(script), end], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, str(script), end],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=with_default_signals,
     )
     assert process.stdout is not None
-    pids = [int(word) for word in process.stdout.readline().split()]
-    assert len(pids) == 2
-    if end.startswith("SIG"):
-        time.sleep(0.3)
-        process.send_signal(getattr(signal, end))
-    assert process.wait(timeout=20) != 0
-    process.stdout.close()
-    deadline = time.monotonic() + 5
-    while not all(gone(pid) for pid in pids):
-        assert time.monotonic() < deadline, "a worker outlived its parent"
-        time.sleep(0.05)
+    try:
+        pids = [int(word) for word in process.stdout.readline().split()]
+        assert len(pids) == 2
+        if end.startswith("SIG"):
+            time.sleep(0.3)
+            process.send_signal(getattr(signal, end))
+        assert process.wait(timeout=20) != 0
+        deadline = time.monotonic() + 5
+        while not all(gone(pid) for pid in pids):
+            assert time.monotonic() < deadline, "a worker outlived its parent"
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
     assert set(os.listdir("/dev/shm")) <= shared_before

@@ -31,7 +31,7 @@ FLAGS = (
     "i8mm",
     "bf16",
 )
-LIBRARIES = ("torch", "numpy", "safetensors", "gguf", "tokenizers", "pyzmq")
+LIBRARIES = ("torch", "numpy", "safetensors", "gguf", "tokenizers")
 READ_BYTES = 512 << 20  # streamed memory, far more than any cache
 READ_SECONDS = 0.25
 READ_WINDOWS = 4

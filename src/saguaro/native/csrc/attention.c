@@ -79,10 +79,12 @@ static void fetch_ahead(const AttentionLayer *layer, int key_head, const int *sl
 
 /* Slots of positions start ... start+63 below `end`; returns how many. */
 static int slots_of(const PlanView *plan, const int32_t *table, int start, int end, int *slots) {
-    const int count = end - start < KEYS ? end - start : KEYS;
-    for (int i = 0; i < count; i++)
-        slots[i] = table[(start + i) / plan->page_size] * plan->page_size + (start + i) % plan->page_size;
-    return count > 0 ? count : 0;
+    const int count = end - start < KEYS ? end - start : KEYS, size = plan->page_size;
+    if (count <= 0) return 0;
+    int page = start / size, offset = start % size;
+    for (int i = 0; i < count; page++, offset = 0)
+        for (const int first = table[page] * size; i < count && offset < size; i++, offset++) slots[i] = first + offset;
+    return count;
 }
 
 /* One gathered block against tokens first ... last-1 of the tile that starts at `tile`; counts: keys seen, by token. */
