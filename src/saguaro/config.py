@@ -18,7 +18,7 @@ VERIFICATIONS = ("shared_noise", "rejection")
 PACINGS = ("free", "lockstep")
 CHANNELS = ("processes", "loopback")
 FALLBACKS = ("auto", "none", "random", "neural")
-NOT_YET = {"fallback": ("adaptive", "ngram", "own_row"), "fan_out": ("optimal", "ranked")}
+NOT_YET = {"fallback": ("adaptive", "ngram", "own_row"), "fan_out": ("optimal",)}
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
 
@@ -40,7 +40,7 @@ class EngineConfig:
         pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).
         target_device, draft_device: `cpu:0`, `cpu:0-1` or `auto`.
         dtype: `float32`, `bfloat16`, `int8` or `auto`.
-        draft_dtype: dtype of the draft; `auto` follows `dtype`.
+        draft_dtype: the same or `int4`; `auto` is `int4` beside an int8 target (it changes the speed, never the text).
         max_batch: rows that run at once.
         max_model_len: prompt and output together, in tokens; None takes the model's own, at most 8,192.
         drafter: member of the drafter table, or a dotted path.
@@ -59,7 +59,7 @@ class EngineConfig:
     mode: str = "auto"
     lookahead: int | str = "auto"
     budget: int | str = "auto"
-    fan_out: str | tuple[int, ...] = "geometric"
+    fan_out: str | tuple[int, ...] = "ranked"
     verification: str = "shared_noise"
     saguaro_c: float | None = None
     fallback: str = "auto"

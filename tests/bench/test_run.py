@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from saguaro.bench.run import equal_everywhere, model_name, new_record, run, schedule
+from saguaro.bench.run import equal_everywhere, model_name, new_record, run, schedule, turns
 from saguaro.bench.settings import BenchSettings, lanes
 from saguaro.request import Completion, RequestMetrics
 
@@ -56,10 +56,13 @@ def settings(**options):
     return BenchSettings(**{"engine": engine, "prompts": ["a", "bb", "ccc"], "max_tokens": 20, **options})
 
 
-def test_modes_are_interleaved_within_repeats():
-    made = settings(repeats=3)
-    order = [lane.mode for _, lane in schedule(made, lanes(made))]
-    assert order == ["ar", "sd", "ssd", "sd", "ssd", "ar", "ssd", "ar", "sd"]
+def test_modes_take_turns_prompt_by_prompt():
+    made = settings(repeats=2)
+    first, second = schedule(made)
+    order = [(begin, lane.mode) for begin, lane in turns(made, first, lanes(made))]
+    modes = ["ar", "sd", "ssd", "sd", "ssd", "ar", "ssd", "ar", "sd"]
+    assert order == list(zip([0, 0, 0, 1, 1, 1, 2, 2, 2], modes, strict=True))
+    assert next(iter(turns(made, second, lanes(made))))[1].mode == "sd"
 
 
 def test_everything_is_run_and_counted():

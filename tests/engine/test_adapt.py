@@ -11,7 +11,7 @@ def test_times_between_and_beyond_the_measured_ones() -> None:
     assert time_for(times, 2) == pytest.approx(2.0)
     assert time_for(times, 6) == 4.0
     assert time_for(times, 12) == 4.0
-    assert time_for({1: 1.0}, 3) == 3.0
+    assert time_for({1: 1.0}, 3) == pytest.approx(1.06)
 
 
 def test_a_free_draft_is_used_to_the_full_and_a_dear_one_hardly() -> None:
@@ -33,4 +33,4 @@ def test_ssd_hides_the_draft() -> None:
 def test_rows_that_cost_limit_the_budget() -> None:
     verify = dict.fromkeys(range(1, 10), 1.0)
     step = {rows: 0.1 * rows for rows in (1, 2, 4, 8, 16)}
-    assert plan_ssd(verify, step).budget < 8
+    assert plan_ssd(verify, step).budget == 5

@@ -19,26 +19,26 @@ def test_acceptance_starts_at_the_prior_and_converges() -> None:
 
 def test_times_keep_their_shape_and_outliers_count_little() -> None:
     e = Estimates(4)
-    e.verify_took(1, 0.1)
+    e.verify.took(1, 0.1)
     assert e.verify_seconds(1) == 0.1
     assert 0.1 < e.verify_seconds(4) < 0.12
-    e.verify_took(1, 100.0)
+    e.verify.took(1, 100.0)
     assert e.verify_seconds(1) <= 0.11 + 1e-9
 
 
 def test_one_factor_is_learnt_for_all_counts() -> None:
     e = Estimates(4)
-    e.verify_measured({1: 0.10, 2: 0.12, 3: 0.11, 4: 0.20})
+    e.verify.measured({1: 0.10, 2: 0.12, 3: 0.11, 4: 0.20})
     assert e.verify_seconds(2) == e.verify_seconds(3) == pytest.approx(0.115)
     for _ in range(200):
-        e.verify_took(4, 0.40)
+        e.verify.took(4, 0.40)
     assert e.verify_seconds(1) == pytest.approx(0.20, rel=0.01)
-    assert dict(e.known_verify_seconds()).keys() == {1, 2, 3, 4}
+    assert dict(e.verify.known()).keys() == {1, 2, 3, 4}
 
 
 def test_the_rate_is_tokens_over_seconds() -> None:
     e = Estimates(4)
-    e.verify_took(1, 0.5)
+    e.verify.took(1, 0.5)
     assert e.rate() == 2.0
     for _ in range(500):
         e.round_took(3, 0.5)

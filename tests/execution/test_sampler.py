@@ -32,7 +32,8 @@ def test_tokens_and_candidates_equal_the_pure_functions(temperature: float, top_
     scores_RV = sampling.processed_scores(logits_RV, temperature, top_k, top_p)
     if temperature > 0:
         scores_RV = scores_RV + noise.gumbel_rows(keys, 333)
-    ranked = top_candidates(logits_RV, each, 4)
+    ranked, scores = top_candidates(logits_RV, each, 4)
+    assert all(row == sorted(row, reverse=True) for row in scores)
     assert ranked == [[i for i, s in zip(*row, strict=True) if s > -math.inf] for row in best_of(scores_RV)]
     assert [r[0] for r in ranked] == wanted
 

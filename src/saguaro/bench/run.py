@@ -1,7 +1,7 @@
-"""Runs a benchmark: opens one engine a lane, keeps it, and interleaves modes within each repeat.
+"""Runs a benchmark: opens one engine a lane, keeps it, and interleaves modes within each repeat, prompt by prompt.
 
-Drift of the machine (heat, neighbours) hits all modes alike; ratios are taken within a repeat. The record is complete
-JSON after every run, so an interrupted benchmark keeps what it measured.
+Drift of the machine (heat, neighbours) hits all modes alike: they take turns within seconds, and ratios are taken
+within a repeat. The record is complete JSON after every repeat, so an interrupted benchmark keeps what it measured.
 Must not know: terminals, how engines work. Tests: tests/bench/test_run.py.
 """
 
@@ -32,6 +32,7 @@ class Setting:
 
 
 OnRun = Callable[[dict[str, Any], dict[str, Any]], None]  # (the record so far, the run that was added)
+OnGroup = Callable[[Setting, Lane], None]  # whose group of prompts is done
 
 
 def run(
@@ -39,6 +40,7 @@ def run(
     *,
     open_llm: Callable[..., Any],
     on_run: OnRun | None = None,
+    on_group: OnGroup | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run everything and return the record.
@@ -47,6 +49,7 @@ def run(
         settings: what to measure.
         open_llm: makes an engine from keyword options (`saguaro.LLM`); used as a context manager.
         on_run: told after every run.
+        on_group: told after every group of prompts that ran together.
         facts: more about the machine, for the record.
     """
     every = lanes(settings)
@@ -57,28 +60,22 @@ def run(
         engines = {lane.name: stack.enter_context(open_llm(**lane.options)) for lane in every}
         for llm in engines.values():
             llm.generate([settings.prompts[0]], _params(settings, 0.0, [0], settings.warmup_tokens))
-        for setting, lane in schedule(settings, every):
-            llm = engines[lane.name]
-            before = llm.statistics()
-            groups = _generate(llm, settings, setting)
-            statistics = llm.statistics()
-            row = {
-                "mode": lane.mode,
-                "repeat": setting.repeat,
-                "dataset": settings.dataset,
-                "batch": setting.batch,
-                "temperature": setting.temperature,
-                "equal_hardware": lane.equal_hardware,
-                "devices": lane.devices,
-                **plain(plan_figures(statistics, lane.options)),
-                **run_figures(groups, statistics, mode=lane.mode, before=before),
-            }
-            record["runs"].append(row)
-            record["engines"][lane.name] = plain_statistics(statistics)
-            ids = [completion.token_ids for group in groups for completion in group]
-            _compare(record, first, f"{lane.name}, batch {setting.batch}, repeat {setting.repeat}", ids)
-            if on_run is not None:
-                on_run(record, row)
+        for setting in schedule(settings):
+            before = {name: llm.statistics() for name, llm in engines.items()}
+            done: dict[str, list[list[Completion]]] = {lane.name: [] for lane in every}
+            for begin, lane in turns(settings, setting, every):
+                done[lane.name].append(_generate(engines[lane.name], settings, setting, begin))
+                if on_group is not None:
+                    on_group(setting, lane)
+            for lane in every:
+                statistics = engines[lane.name].statistics()
+                row = _row(lane, setting, settings, done[lane.name], before[lane.name], statistics)
+                record["runs"].append(row)
+                record["engines"][lane.name] = plain_statistics(statistics)
+                ids = [completion.token_ids for group in done[lane.name] for completion in group]
+                _compare(record, first, f"{lane.name}, batch {setting.batch}, repeat {setting.repeat}", ids)
+                if on_run is not None:
+                    on_run(record, row)
     record["complete"] = True
     return record
 
@@ -144,24 +141,54 @@ def equal_everywhere(record: dict[str, Any]) -> bool:
     return all(entry["equal"] for entry in record["token_equality"] if entry["expected"])
 
 
-def schedule(settings: BenchSettings, every: Sequence[Lane]) -> Iterator[tuple[Setting, Lane]]:
-    """Repeats outside, lanes inside, beginning with another lane in each repeat."""
+def schedule(settings: BenchSettings) -> Iterator[Setting]:
+    """Repeats outside, temperatures and batches inside."""
     for repeat in range(settings.repeats):
-        shift = repeat % len(every)
-        turned = [*every[shift:], *every[:shift]]
         for temperature in settings.temperatures:
             for batch in settings.batches:
-                for lane in turned:
-                    yield Setting(repeat, temperature, batch), lane
+                yield Setting(repeat, temperature, batch)
 
 
-def _generate(llm: Any, settings: BenchSettings, setting: Setting) -> list[list[Completion]]:
-    groups = []
-    for begin in range(0, len(settings.prompts), setting.batch):
-        prompts = list(settings.prompts[begin : begin + setting.batch])
-        numbers = range(begin, begin + len(prompts))
-        groups.append(llm.generate(prompts, _params(settings, setting.temperature, numbers, settings.max_tokens)))
-    return groups
+def groups(settings: BenchSettings) -> int:
+    """How many groups of prompts run in all, over all lanes."""
+    every = lanes(settings)
+    return sum(1 for setting in schedule(settings) for _ in turns(settings, setting, every))
+
+
+def turns(settings: BenchSettings, setting: Setting, every: Sequence[Lane]) -> Iterator[tuple[int, Lane]]:
+    """Each group of prompts (by its first) through all lanes, beginning with another lane each time."""
+    for number, begin in enumerate(range(0, len(settings.prompts), setting.batch)):
+        shift = (setting.repeat + number) % len(every)
+        for lane in (*every[shift:], *every[:shift]):
+            yield begin, lane
+
+
+def _row(
+    lane: Lane,
+    setting: Setting,
+    settings: BenchSettings,
+    done: list[list[Completion]],
+    before: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "mode": lane.mode,
+        "repeat": setting.repeat,
+        "dataset": settings.dataset,
+        "batch": setting.batch,
+        "temperature": setting.temperature,
+        "equal_hardware": lane.equal_hardware,
+        "devices": lane.devices,
+        **plain(plan_figures(statistics, lane.options)),
+        **run_figures(done, statistics, mode=lane.mode, before=before),
+    }
+
+
+def _generate(llm: Any, settings: BenchSettings, setting: Setting, begin: int) -> list[Completion]:
+    prompts = list(settings.prompts[begin : begin + setting.batch])
+    params = _params(settings, setting.temperature, range(begin, begin + len(prompts)), settings.max_tokens)
+    completions: list[Completion] = llm.generate(prompts, params)
+    return completions
 
 
 def _params(

@@ -6,12 +6,11 @@ Must not know: how runs are made (bench/) or what numbers mean (bench/figures.py
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saguaro.bench.settings import MODES, BenchSettings, lanes
+from saguaro.bench.settings import MODES, BenchSettings, Lane, lanes
 from saguaro.cli.checks import check_engine, check_prompts
 from saguaro.cli.options import add_engine_flags, engine_options, folders
 from saguaro.cli.parser import Parser, at_least_one, names, numbers, whole, wholes
@@ -20,6 +19,9 @@ from saguaro.errors import ConfigError
 from saguaro.workloads import dataset_name, read_prompts
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from saguaro.bench.run import Setting
     from saguaro.engine.resolve import Plan
 
 PIPE_WIDTH = 160  # columns of the table where there is no terminal
@@ -73,22 +75,38 @@ def run(options: argparse.Namespace) -> int:
 
     from saguaro import LLM
     from saguaro.bench.machine import read_alone_and_together
-    from saguaro.bench.run import equal_everywhere
+    from saguaro.bench.run import equal_everywhere, groups
     from saguaro.bench.run import run as measure
     from saguaro.records import write_record
 
     def on_run(record: dict[str, Any], row: dict[str, Any]) -> None:
         if options.json is not None:
             write_record(record, options.json)
-        print(_progress(row, settings.repeats), file=sys.stderr, flush=True)
+        bar.console.print(_progress(row, settings.repeats), markup=False, highlight=False)
 
     facts = {"read_bytes_per_second": read_alone_and_together()} if options.bandwidth else {}
-    record = measure(settings, open_llm=LLM, on_run=on_run, facts=facts)
+    with _bar() as bar:
+        task = bar.add_task("loading", total=groups(settings))
+
+        def on_group(setting: Setting, lane: Lane) -> None:
+            bar.update(task, advance=1, description=f"repeat {setting.repeat + 1}, {lane.name}")
+
+        record = measure(settings, open_llm=LLM, on_run=on_run, on_group=on_group, facts=facts)
     record["config"]["weight_bytes_per_pass"] = weight_bytes([each.plan for each in checked])
     if options.json is not None:
         write_record(record, options.json)
     show(record)
     return 0 if equal_everywhere(record) else 1
+
+
+def _bar() -> Progress:
+    """A bar on a terminal; elsewhere the lines alone."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, soft_wrap=True)
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
 
 
 def weight_bytes(plans: Sequence[Plan]) -> dict[str, int]:

@@ -15,8 +15,12 @@ from dataclasses import replace
 import torch
 
 from saguaro.algorithm import saguaro_sampling, sampling
+from saguaro.algorithm.odds import Guesses, guess_odds
 from saguaro.execution.sampler import Draw, top_candidates
 from saguaro.protocol.messages import Configure
+
+FEWEST_CANDIDATES = 4
+"""So many are always ranked: odds of the first mean little without the others."""
 
 
 class Drawer:
@@ -24,13 +28,15 @@ class Drawer:
 
     def __init__(self, settings: Configure) -> None:
         self._settings = settings
-        self._count = min(64, max(settings.fan_out, default=0) + 1)
+        fan_out = settings.budget if settings.ranked else max(settings.fan_out, default=0)
+        self._count = min(64, max(fan_out + 1, FEWEST_CANDIDATES))
 
-    def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[list[int]]:
+    def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[Guesses]:
         """Candidates of each row, best first: enough for the largest F_k beside a sent token."""
         if self._settings.rejection:
             draws = [replace(d, temperature=0.0) for d in draws]
-        return top_candidates(logits_WV, draws, self._count)
+        ranked, scores = top_candidates(logits_WV, draws, self._count)
+        return [Guesses(tokens, guess_odds(row)) for tokens, row in zip(ranked, scores, strict=True)]
 
     def laws(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor | None:
         """The processed law of each row (W, V) under `rejection`; None under shared noise, which needs none."""
@@ -43,7 +49,7 @@ class Drawer:
         self,
         law_V: torch.Tensor | None,
         draw: Draw,
-        candidates: Sequence[int],
+        guesses: Guesses,
         depth: int,
         round_: int,
         branch: tuple[int, int] | None,
@@ -54,7 +60,7 @@ class Drawer:
         would verify it, `branch` the outcome that it was prepared for (None: the neural fallback).
         """
         if law_V is None:
-            return candidates[0], None
+            return guesses.tokens[0], None
         if self._settings.saguaro_c < 1 and draw.temperature > 0:
             fan_out = self._settings.fan_out[min(depth, len(self._settings.fan_out) - 1)]
             law_V = saguaro_sampling.scale(law_V[None], fan_out, self._settings.saguaro_c)[0]

@@ -12,18 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from saguaro.engine.metrics import time_for
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool, PageTable
-from saguaro.theory.acceptance import expected_tokens, number_accepted
-from saguaro.theory.fan_out import PowerLaw, allocate, expected_hit_rate, marginal_gains
+from saguaro.theory.acceptance import expected_tokens
 
 PRIOR_ACCEPTANCE = 0.8
-MISSES = PowerLaw(c=0.33, r=0.5)
-"""Miss rate c F^-r fitted to the paper's Figure 3 at temperature 0 (landscape, section 1.2)."""
 MAX_PLANNED_LOOKAHEAD = 8
-PLANNED_BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
-WORTHWHILE = 1.02
-"""More branches disturb the target in ways that no step time shows: take them only for a real gain."""
+PLANNED_BUDGETS = (5, 6, 7, 8)
+LIKELY_ROWS, NEARLY_FREE = 2, 1.15
 
 
 def measure_rows(
@@ -62,23 +59,6 @@ class PlannedSpeculation:
     tokens_per_second: float
 
 
-def time_for(times: Mapping[int, float], rows: int) -> float:
-    """Seconds for `rows` rows: measured, interpolated between, or extended from the last two counts."""
-    known = sorted(times)
-    if rows in times:
-        return times[rows]
-    below = max((k for k in known if k < rows), default=known[0])
-    above = min((k for k in known if k > rows), default=None)
-    if above is None:
-        if len(known) < 2:
-            return times[below] * rows / below
-        previous = known[-2]
-        slope = (times[below] - times[previous]) / (below - previous)
-        return times[below] + max(0.0, slope) * (rows - below)
-    share = (rows - below) / (above - below) if above != below else 0.0
-    return times[below] + share * (times[above] - times[below])
-
-
 def plan_sd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSpeculation:
     """The lookahead with the most tokens a second when drafting and verifying take turns."""
     best = PlannedSpeculation(1, 0, 0.0)
@@ -91,24 +71,17 @@ def plan_sd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSp
 
 
 def plan_ssd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSpeculation:
-    """The (K, B) with the most tokens a second when the draft works while the target verifies (Theorem 7)."""
-    best = PlannedSpeculation(1, 1, 0.0)
+    """The (K, B) with the most tokens a second when the draft works while the target verifies (Theorem 7).
+
+    A round of the draft is an extend and K steps of the likeliest branches; the others share what rows cost little
+    (`algorithm/odds.py`). The budget is one branch a position, and more where rows are nearly free.
+    """
+    few = time_for(step, LIKELY_ROWS)
+    free = [rows for rows in PLANNED_BUDGETS if time_for(step, rows) <= NEARLY_FREE * few]
+    best = PlannedSpeculation(1, PLANNED_BUDGETS[0], 0.0)
     for lookahead in range(1, MAX_PLANNED_LOOKAHEAD + 1):
-        expected = expected_tokens([PRIOR_ACCEPTANCE] * lookahead)
-        for budget in PLANNED_BUDGETS:
-            hit = _hit_rate(lookahead, budget)
-            drafting = lookahead * time_for(step, budget) + time_for(step, 1)
-            seconds = max(time_for(verify, lookahead + 1), drafting)
-            missed = (1 - hit) * lookahead * time_for(step, 1)
-            rate = expected / (seconds + missed)
-            if rate > best.tokens_per_second * WORTHWHILE:
-                best = PlannedSpeculation(lookahead, budget, rate)
+        drafting = (lookahead + 1) * few
+        rate = expected_tokens([PRIOR_ACCEPTANCE] * lookahead) / max(time_for(verify, lookahead + 1), drafting)
+        if rate > best.tokens_per_second:
+            best = PlannedSpeculation(lookahead, max(PLANNED_BUDGETS[0], lookahead, *free), rate)
     return best
-
-
-def _hit_rate(lookahead: int, budget: int) -> float:
-    """Expected hit rate of the geometric fan-out under the fitted power law."""
-    weights = number_accepted([PRIOR_ACCEPTANCE] * lookahead)
-    gains = [marginal_gains(MISSES.hit, budget)] * (lookahead + 1)
-    counts = allocate(weights, gains, budget=budget)
-    return expected_hit_rate(weights, [MISSES.hit] * (lookahead + 1), counts)

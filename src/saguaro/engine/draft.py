@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
-from saguaro.algorithm import outcomes
+from saguaro.algorithm.odds import Guesses, best_outcomes, likely_outcomes, rows_worth_running
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw
@@ -50,11 +51,11 @@ class DraftWorker:
         self.port = port
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
         self.prefill_chunk = prefill_chunk
-        self.settings = Configure(0, False, False, 1.0, (0,))
+        self.settings = Configure(0, False, False, 1.0, 0, 0.0, (0,))
         self.rows: dict[int, DraftRow] = {}
         self.session = Session()
-        self.step_seconds: dict[int, float] = {}
-        self._last_seconds = 0.0
+        self.times = PassTimes()
+        self._last_count = 1
         self._queue: list[Message] = []
         self._in_flight: list[Work] = []
         self._drawer = Drawer(self.settings)
@@ -68,8 +69,8 @@ class DraftWorker:
         if not work:
             return False
         began = time.monotonic()
-        count = sum(len(w.span.tokens) for w in work)
-        self.port.beat(began, self.step_seconds.get(count, self._last_seconds))
+        self._last_count = count = sum(len(w.span.tokens) for w in work)
+        self.beat(began)
         self._in_flight = work
         logits = self.drafter.run([w.span for w in work], interrupt=self._useless)
         self._in_flight = []
@@ -78,14 +79,13 @@ class DraftWorker:
         self._absorb(work, logits)
         seconds = time.monotonic() - began
         if count <= LARGEST_TIMED:
-            self.step_seconds[count] = 0.8 * self.step_seconds.get(count, seconds) + 0.2 * seconds
-            self._last_seconds = self.step_seconds[count]
-        self.port.beat(0.0, self._last_seconds)
+            self.times.took(count, seconds)
+        self.beat()
         return True
 
-    def usual_step_seconds(self) -> float:
-        """Seconds of a step with as many tokens as the last ones had."""
-        return self._last_seconds
+    def beat(self, step_started: float = 0.0) -> None:
+        """Tell the target that the draft lives, and how long its steps take."""
+        self.port.beat(step_started, self.times.seconds(self._last_count), self.times.seconds(1))
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
@@ -97,8 +97,7 @@ class DraftWorker:
             self._drawer.rank(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(step, self.pool, rows, **sizes)
-        self.step_seconds.update(times)
-        self._last_seconds = times[min(rows)]
+        self.times.measured(times)
         return times
 
     def _read_news(self) -> None:
@@ -154,7 +153,12 @@ class DraftWorker:
     # -- what is due --------------------------------------------------------------------------------------------
 
     def _gather(self) -> list[Work]:
+        """Tails that are due, and as many branches as are worth their time, likeliest first.
+
+        Over loopback all branches run: there the order of things must not depend on a clock.
+        """
         work: list[Work] = []
+        offered: list[tuple[DraftRow, Branch]] = []
         for row in self.rows.values():
             if row.exhausted:
                 continue
@@ -163,8 +167,26 @@ class DraftWorker:
                 work.append(tail)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
-                work.extend(w for b in row.branches.values() if (w := self._branch_work(row, b)) is not None)
+                offered += [(row, branch) for branch in row.branches.values() if self._unfinished(row, branch)]
+        if offered and not self.port.local and self.times.known():
+            offered = self._worth_running(offered, work)
+        work.extend(w for row, branch in offered if (w := self._branch_work(row, branch)) is not None)
         return work
+
+    def _worth_running(self, offered: list[tuple[DraftRow, Branch]], work: list[Work]) -> list[tuple[DraftRow, Branch]]:
+        """The offered branches that go into the pass beside the tails in `work`."""
+        offered = sorted(offered, key=lambda pair: -pair[1].worth)
+        worths = [branch.worth for _, branch in offered]
+        rows = sum(len(w.span.tokens) for w in work)
+        tails = sum(w.row.all_accepted for w in work)
+        count = rows_worth_running(worths, self.times.seconds, fixed_rows=rows, fixed_worth=tails)
+        if not work and sum(worths[:count]) < self.settings.least_worth:
+            return []
+        return offered[:count]
+
+    def _unfinished(self, row: DraftRow, branch: Branch) -> bool:
+        depth = len(branch.tokens)
+        return depth < self.settings.lookahead and row.length + branch.accepted + depth < row.max_positions
 
     def _tail_work(self, row: DraftRow) -> Work | None:
         tokens = row.missing()
@@ -191,20 +213,23 @@ class DraftWorker:
         depth, counts = len(row.proposal), self.settings.fan_out
         if self.settings.lookahead == 0:
             return
-        known = min(len(row.ranked), depth + 1)
-        fan_out = [*counts[:-1][:depth], counts[-1]] if depth < len(counts) - 1 else list(counts[: depth + 1])
-        keys = outcomes.predict(row.ranked[:known], row.proposal, fan_out[:known])
-        for accepted, bonus in keys:
-            if (accepted, bonus) not in row.branches and row.kv >= row.length + accepted:
-                row.branches[accepted, bonus] = Branch(accepted, bonus, index=len(row.branches) + 1)
+        known = row.ranked[: min(len(row.ranked), depth + 1, max(0, row.kv - row.length + 1))]
+        if len(known) == row.predicted:
+            return
+        row.predicted = len(known)
+        if self.settings.ranked:
+            most = self.settings.budget
+            likely = best_outcomes(known, row.proposal, most)
+        else:
+            fan_out = [*counts[:-1][:depth], counts[-1]] if depth < len(counts) - 1 else list(counts[: depth + 1])
+            most = sum(fan_out)
+            likely = likely_outcomes(known, row.proposal, fan_out[: len(known)])
+        for odds, outcome in likely:
+            row.open_branch(outcome, odds, most)
 
     def _branch_work(self, row: DraftRow, branch: Branch) -> Work | None:
         depth = len(branch.tokens)
-        if depth >= self.settings.lookahead:
-            return None
         position = row.length + branch.accepted + depth
-        if position >= row.max_positions:
-            return None
         slot = row.reserve.take()
         if slot is None:
             slot = self._grow(row)
@@ -241,38 +266,39 @@ class DraftWorker:
                 w.row.caught_up = w.row.caught_up or w.row.kv >= w.row.length
             else:
                 w.branch.slots.append(w.span.slots[0])
-        for index, ((w, position), candidates) in enumerate(zip(owners, ranked, strict=True)):
+        for index, ((w, position), guesses) in enumerate(zip(owners, ranked, strict=True)):
             law_V = None if laws_WV is None else laws_WV[index]
             if w.branch is None:
-                self._tail_candidates(w.row, position, candidates, law_V)
+                self._tail_guesses(w.row, position, guesses, law_V)
             else:
-                self._branch_token(w.row, w.branch, position, candidates, law_V)
+                self._branch_token(w.row, w.branch, position, guesses, law_V)
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
 
-    def _tail_candidates(self, row: DraftRow, position: int, candidates: list[int], law_V: torch.Tensor | None) -> None:
-        row.ranked.append(candidates)
+    def _tail_guesses(self, row: DraftRow, position: int, guesses: Guesses, law_V: torch.Tensor | None) -> None:
+        row.ranked.append(guesses)
         drawing = row.waiting is not None and position == row.length + len(row.proposal)
-        if drawing and len(row.proposal) < row.wanted and candidates:
+        if drawing and len(row.proposal) < row.wanted and guesses.tokens:
             key = row.waiting
             assert key is not None
             depth = len(row.proposal)
-            token, law = self._drawer.draw(law_V, row.draw(position), candidates, depth, key.round + 1, row.drawn_for)
+            token, law = self._drawer.draw(law_V, row.draw(position), guesses, depth, key.round + 1, row.drawn_for)
             row.proposal.append(token)
             if law is not None:
                 row.laws.append(law)
             self._publish_proposal(row, key)
 
     def _branch_token(
-        self, row: DraftRow, branch: Branch, position: int, candidates: list[int], law_V: torch.Tensor | None
+        self, row: DraftRow, branch: Branch, position: int, guesses: Guesses, law_V: torch.Tensor | None
     ) -> None:
-        if not candidates:
+        if not guesses.tokens:
             return
         outcome = (branch.accepted, branch.bonus)
         depth = len(branch.tokens)
-        token, law = self._drawer.draw(law_V, row.draw(position), candidates, depth, row.round + 1, outcome)
-        branch.ranked.append(candidates)
+        token, law = self._drawer.draw(law_V, row.draw(position), guesses, depth, row.round + 1, outcome)
+        branch.ranked.append(guesses)
         branch.tokens.append(token)
+        branch.worth *= guesses.of(token)
         if law is not None:
             branch.laws.append(law)
         else:
@@ -311,9 +337,4 @@ class DraftWorker:
         self._open_branches(row)
         if row.short:
             return row.round
-        limit = row.max_positions
-        for branch in row.branches.values():
-            room = limit - row.length - branch.accepted
-            if len(branch.tokens) < min(self.settings.lookahead, room):
-                return -1
-        return row.round
+        return -1 if any(self._unfinished(row, branch) for branch in row.branches.values()) else row.round

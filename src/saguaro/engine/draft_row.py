@@ -12,10 +12,12 @@ no model, no clock, no channel. Tests: tests/engine/test_draft_row.py.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
 
+from saguaro.algorithm.odds import Guesses
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
 from saguaro.paging import PagePool, PageTable, SlotReserve
@@ -26,14 +28,16 @@ from saguaro.transport.base import Key
 @dataclass(slots=True)
 class Branch:
     """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn
-    token.
+    token. `odds` is the probability that the outcome occurs, `worth` that all tokens drawn so far are accepted too.
     """
 
     accepted: int
     bonus: int
     index: int
     tokens: list[int] = field(default_factory=list)
-    ranked: list[list[int]] = field(default_factory=list)
+    ranked: list[Guesses] = field(default_factory=list)
+    odds: float = 1.0
+    worth: float = 1.0
     laws: list[torch.Tensor] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
 
@@ -59,7 +63,8 @@ class DraftRow:
         self.tokens = list(admit.tokens)
         self.proposal: list[int] = []
         self.laws: list[torch.Tensor] = []
-        self.ranked: list[list[int]] = []
+        self.ranked: list[Guesses] = []
+        self.predicted = -1
         self.branches: dict[tuple[int, int], Branch] = {}
         self.waiting: Key | None = None
         self.wanted = 0
@@ -77,6 +82,12 @@ class DraftRow:
     def length(self) -> int:
         """Committed length L."""
         return len(self.tokens)
+
+    @property
+    def all_accepted(self) -> float:
+        """The draft's probability that the whole proposal under verification is accepted."""
+        pairs = zip(self.ranked, self.proposal, strict=False)
+        return math.prod(guesses.of(token) for guesses, token in pairs)
 
     def draw(self, position: int) -> Draw:
         """How the token at an absolute position is drawn."""
@@ -119,6 +130,7 @@ class DraftRow:
         self.kv = min(self.kv, end)
         self.tokens += [*self.proposal[: message.accepted], message.bonus]
         self.proposal, self.laws, self.ranked = [], [], []
+        self.predicted = -1
         self.covered = branch is not None and bool(branch.tokens)
         self.drawn_for = None
         moved: tuple[list[int], list[int]] = ([], [])
@@ -157,6 +169,7 @@ class DraftRow:
         self.laws = self.laws[:common]
         self.kv = min(self.kv, self.length + common)
         self.ranked = self.ranked[: common + 1]
+        self.predicted = -1
         self.waiting = None
         self.round += 1
 
@@ -165,6 +178,23 @@ class DraftRow:
         for branch in self.branches.values():
             self.reserve.give_back(branch.slots)
         self.branches = {}
+        self.predicted = -1
+
+    def open_branch(self, outcome: tuple[int, int], odds: float, most: int) -> None:
+        """A branch for an outcome; with `most` branches open, it takes the place of the least likely if it is
+        likelier.
+        """
+        if outcome in self.branches:
+            return
+        index = len(self.branches) + 1
+        if len(self.branches) >= most:
+            last = min(self.branches.values(), key=lambda branch: branch.odds, default=None)
+            if last is None or last.odds >= odds:
+                return
+            del self.branches[last.accepted, last.bonus]
+            self.reserve.give_back(last.slots)
+            index = last.index
+        self.branches[outcome] = Branch(*outcome, index=index, odds=odds, worth=odds)
 
     def _room(self, length: int) -> bool:
         """Own pages for `length` positions, or be exhausted: the row goes on without the draft (DESIGN D5)."""

@@ -15,14 +15,62 @@ PER_ROW = 0.03
 """Share that a row adds where nothing was measured."""
 
 
+def time_for(times: Mapping[int, float], rows: int) -> float:
+    """Seconds for `rows` rows: measured, interpolated between, or extended from the last two counts."""
+    known = sorted(times)
+    if rows in times:
+        return times[rows]
+    below = max((k for k in known if k < rows), default=known[0])
+    above = min((k for k in known if k > rows), default=None)
+    if above is None:
+        if len(known) < 2:
+            return times[below] * (1 + PER_ROW * (rows - below))
+        previous = known[-2]
+        slope = (times[below] - times[previous]) / (below - previous)
+        return times[below] + max(0.0, slope) * (rows - below)
+    share = (rows - below) / (above - below) if above != below else 0.0
+    return times[below] + share * (times[above] - times[below])
+
+
+class PassTimes:
+    """Expected seconds of a pass by its rows: a shape measured at start, times one factor that is learnt.
+
+    One factor for all counts (load, context length, the other device's use of the memory), so that counts seen often
+    and counts seen rarely stay comparable; outliers count little.
+    """
+
+    def __init__(self) -> None:
+        self._shape: dict[int, float] = {}
+        self._scale = 1.0
+
+    def measured(self, times: Mapping[int, float]) -> None:
+        """Times from a measurement. More rows never cost less."""
+        self._shape = _monotone(dict(sorted(times.items())))
+        self._scale = 1.0
+
+    def took(self, rows: int, seconds: float) -> None:
+        """A pass of `rows` rows took `seconds`."""
+        if not self._shape:
+            self._shape = {rows: seconds}
+        ratio = min(seconds / time_for(self._shape, rows), 2 * self._scale)
+        self._scale += 0.1 * (ratio - self._scale)
+
+    def seconds(self, rows: int) -> float:
+        """Expected time for `rows` rows; 0 when nothing was ever seen."""
+        return self._scale * time_for(self._shape, rows) if self._shape else 0.0
+
+    def known(self) -> Mapping[int, float]:
+        """What is expected now, for the counts that were measured."""
+        return {rows: self._scale * seconds for rows, seconds in sorted(self._shape.items())}
+
+
 class Estimates:
     """Acceptance by position, time of a verification by rows, and tokens a second in the long run."""
 
     def __init__(self, max_lookahead: int) -> None:
         self._tried = [PRIOR_WEIGHT] * max_lookahead
         self._kept = [PRIOR_WEIGHT * PRIOR_ACCEPTANCE] * max_lookahead
-        self._shape: dict[int, float] = {}
-        self._scale = 1.0
+        self.verify = PassTimes()
         self._tokens = 0.0
         self._seconds = 0.0
 
@@ -40,36 +88,9 @@ class Estimates:
         """One number for policies that take one (Theorem 12's a)."""
         return sum(self._kept) / sum(self._tried)
 
-    def verify_measured(self, times: Mapping[int, float]) -> None:
-        """Times by rows from a measurement at start: the shape of the cost. More rows never cost less."""
-        self._shape = _monotone(dict(sorted(times.items())))
-        self._scale = 1.0
-
-    def verify_took(self, rows: int, seconds: float) -> None:
-        """A verification of `rows` tokens took `seconds`.
-
-        One factor is learnt for all counts (load, context length, the other device's use of the memory), so that counts
-        seen often and counts seen rarely stay comparable; outliers count little.
-        """
-        if not self._shape:
-            self._shape = {rows: seconds}
-        expected = self._shape_at(rows)
-        ratio = min(seconds / expected, 2 * self._scale)
-        self._scale += 0.1 * (ratio - self._scale)
-
     def verify_seconds(self, rows: int) -> float:
-        """Expected time for `rows` tokens."""
-        return self._scale * self._shape_at(rows) if self._shape else UNKNOWN_VERIFY
-
-    def _shape_at(self, rows: int) -> float:
-        if rows in self._shape:
-            return self._shape[rows]
-        nearest = min(self._shape, key=lambda count: abs(count - rows))
-        return max(1e-5, self._shape[nearest] * (1 + PER_ROW * (rows - nearest)))
-
-    def known_verify_seconds(self) -> Mapping[int, float]:
-        """What is expected now, for the counts that were measured."""
-        return {rows: self._scale * seconds for rows, seconds in sorted(self._shape.items())}
+        """Expected time of a verification of `rows` tokens."""
+        return self.verify.seconds(rows) or UNKNOWN_VERIFY
 
     def round_took(self, tokens: int, seconds: float) -> None:
         """A whole round, waiting included, gave `tokens` tokens."""

@@ -32,6 +32,8 @@ from saguaro.transport.base import Entry, Key, TargetPort
 log = logging.getLogger(__name__)
 
 FIRST_STEP_GUESS = 0.02
+LEAST_WORTH = 0.1
+"""A pass of the draft whose tokens are less likely to be needed disturbs the target more than it saves."""
 LOCKSTEP_SECONDS = 30.0
 PATIENCE = 3.0
 POLICY_ROUNDS = 16
@@ -55,6 +57,7 @@ class Settings:
     rejection: bool = False
     saguaro_c: float = 1.0
     adapt_depth: bool = True
+    least_worth: float = LEAST_WORTH
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class Proposer:
         self.fallback: Fallback = FALLBACKS.get(settings.fallback)()
         self._policy = open_fan_out(settings.fan_out)
         self.counts: tuple[int, ...] = ()
+        self._told: Configure | None = None
         self._tell_settings()
 
     def _tell_settings(self) -> None:
@@ -98,15 +102,18 @@ class Proposer:
         s = self.settings
         acceptance = self.estimates.mean_acceptance()
         counts = self._policy.counts(s.lookahead, s.budget, acceptance=acceptance, last_hit=True)
-        if counts != self.counts:
-            self.counts = counts
-            self._send(Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, counts))
+        budget = s.budget if self._policy.ranked and s.saguaro_c == 1 else 0
+        least_worth = 0.0 if s.lockstep else s.least_worth
+        message = Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, budget, least_worth, counts)
+        if message != self._told:
+            self.counts, self._told = counts, message
+            self._send(message)
 
     def attach(self, port: TargetPort | None) -> None:
         """Speak to a new draft from now on, or to none."""
         self.port = port
         self.session = Session()
-        self.counts = ()
+        self._told = None
         self._tell_settings()
 
     def _send(self, message: Message) -> None:
@@ -287,14 +294,17 @@ class Proposer:
         return waiting.choose_depth(waits, verify_seconds, expected, estimates.rate())
 
     def _waits(self, available: int, most: int) -> list[float]:
-        """Expected seconds until each depth 0 ... most is there."""
+        """Expected seconds until each depth 0 ... most is there: what a step in flight still takes, then steps of one
+        row, since a draft that is waited for runs nothing else.
+        """
         assert self.port is not None
         status = self.port.status()
-        step = status.step_seconds or FIRST_STEP_GUESS
-        gone = 0.0
+        step = status.single_seconds or FIRST_STEP_GUESS
+        first = step
         if available and status.step_started:
-            gone = min(step, max(0.0, time.monotonic() - status.step_started))
-        return [0.0 if j <= available else (j - available) * step - gone for j in range(most + 1)]
+            gone = max(0.0, time.monotonic() - status.step_started)
+            first = max(0.0, status.step_seconds - gone)
+        return [0.0 if j <= available else first + (j - available - 1) * step for j in range(most + 1)]
 
     # -- pending rows -------------------------------------------------------------------------------------------------
 

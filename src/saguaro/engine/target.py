@@ -144,7 +144,7 @@ class TargetWorker:
         seconds = time.monotonic() - began
         total = sum(len(span.tokens) for span in spans)
         if len(rows) == 1:
-            self.estimates.verify_took(total, seconds)
+            self.estimates.verify.took(total, seconds)
         going_on: list[tuple[Sequence, int, int]] = []
         for s, tokens in zip(rows, outcomes, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
@@ -202,7 +202,7 @@ class TargetWorker:
             draw_tokens(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(verify, self.scheduler.pool, rows, **sizes)
-        self.estimates.verify_measured(times)
+        self.estimates.verify.measured(times)
         return times
 
     def configure(self, settings: Settings) -> None:
@@ -214,7 +214,7 @@ class TargetWorker:
         proposer, estimates = self.proposer, self.estimates
         status = proposer.port.status() if proposer.port is not None else None
         return {
-            "verify_seconds": dict(estimates.known_verify_seconds()),
+            "verify_seconds": dict(estimates.verify.known()),
             "draft_step_seconds": status.step_seconds if status else None,
             "acceptance": estimates.acceptance(max(1, proposer.settings.lookahead)),
             "waited": dict(proposer.waited),

@@ -50,23 +50,24 @@ def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     return tokens
 
 
-def top_candidates(logits_RV: torch.Tensor, draws: Sequence[Draw], count: int) -> list[list[int]]:
-    """The `count` likeliest tokens of each row under its noise, best first: what the draft expects the target to
-    draw.
+def top_candidates(
+    logits_RV: torch.Tensor, draws: Sequence[Draw], count: int
+) -> tuple[list[list[int]], list[list[float]]]:
+    """The `count` likeliest tokens of each row under its noise, best first, and their noisy scores: what the draft
+    expects the target to draw.
     """
     count = min(count, logits_RV.shape[1])
     ids_Rn = torch.empty(len(draws), count, dtype=torch.int32)
     scores_Rn = torch.empty(len(draws), count, dtype=torch.float32)
     native.top_noisy(logits_RV, *_keys_and_temperatures(draws), ids_Rn, scores_Rn)
-    ranked = ids_Rn.tolist()
+    ranked, scores = ids_Rn.tolist(), scores_Rn.tolist()
     for row, one in enumerate(draws):
         if one.filtered:
             best = torch.topk(_filtered_scores(logits_RV[row : row + 1], one), count)
-            pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            ranked[row] = [token for token, score in pairs if score != float("-inf")]
-        else:
-            ranked[row] = [token for token in ranked[row] if token >= 0]
-    return ranked
+            ranked[row], scores[row] = best.indices.tolist(), best.values.tolist()
+        fine = sum(1 for score in scores[row] if score > float("-inf"))
+        ranked[row], scores[row] = ranked[row][:fine], scores[row][:fine]
+    return ranked, scores
 
 
 def _keys_and_temperatures(draws: Sequence[Draw]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from saguaro.errors import ProtocolError
 
-VERSION = 1
+VERSION = 2
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
 SOURCES = ("hit", "none", "random", "ngram", "own_row", "neural", "pending")
@@ -97,14 +97,20 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Settings that may change between rounds; `fan_out` is the list F_0 ... F_K."""
+    """Settings that may change between rounds; `fan_out` is the list F_0 ... F_K.
+
+    With a `budget` above 0 the draft prepares the so many outcomes that it holds likeliest, wherever they are. It does
+    not run a pass for branches alone whose tokens together are less likely to be needed than `least_worth`.
+    """
 
     KIND: ClassVar[int] = 5
-    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBd")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBd")
     lookahead: int
     rejection: bool
     branches: bool
     saguaro_c: float
+    budget: int
+    least_worth: float
     tokens: tuple[int, ...]
 
     @property
@@ -112,8 +118,13 @@ class Configure:
         """F_0 ... F_K."""
         return self.tokens
 
+    @property
+    def ranked(self) -> bool:
+        """Whether the draft chooses among all outcomes by their odds."""
+        return self.budget > 0
+
     def _fields(self) -> tuple[object, ...]:
-        return (self.lookahead, self.rejection, self.branches, self.saguaro_c)
+        return (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.least_worth)
 
 
 Message = Admit | Decided | Taken | Release | Configure

@@ -42,14 +42,16 @@ class Entry:
 class DraftStatus:
     """What the draft says of itself; times are of the monotonic clock, which all processes of a host share.
 
-    `step_seconds`: its usual step. `step_started`: when the step in flight began, or 0. `heartbeat`: last sign of life.
-    `answered`: when it last published an entry.
+    `step_seconds`: what the step in flight is expected to take, or the last one was. `step_started`: when the step in
+    flight began, or 0. `heartbeat`: last sign of life. `answered`: when it last published an entry.
+    `single_seconds`: a step of one row, which is what runs while the target waits.
     """
 
     step_seconds: float
     step_started: float
     heartbeat: float
     answered: float = 0.0
+    single_seconds: float = 0.0
 
 
 class TargetPort(Protocol):
@@ -86,7 +88,9 @@ class TargetPort(Protocol):
 
 
 class DraftPort(Protocol):
-    """The draft's end."""
+    """The draft's end; `local` as at the other end."""
+
+    local: bool
 
     def receive(self) -> list[Message]:
         """All messages that arrived, in order; never blocks."""
@@ -105,7 +109,7 @@ class DraftPort(Protocol):
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         """Say how far a row is; `full_round` is the round whose branches are complete, or -1."""
 
-    def beat(self, step_started: float, step_seconds: float) -> None:
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
         """Say that the draft lives, and its times."""
 
     def wait_news(self, seconds: float) -> bool:

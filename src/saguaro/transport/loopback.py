@@ -90,8 +90,8 @@ class Loopback:
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         self._rows[row] = (request, caught_up, full_round)
 
-    def beat(self, step_started: float, step_seconds: float) -> None:
-        self._status = DraftStatus(step_seconds, step_started, time.monotonic())
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
+        self._status = DraftStatus(step_seconds, step_started, time.monotonic(), 0.0, single_seconds)
 
     def wait_news(self, seconds: float) -> bool:
         return self.has_news()

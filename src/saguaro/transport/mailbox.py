@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +31,10 @@ TAG = 9
 """int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted,
 bonus.
 """
+TAG_BYTES, RECORD_HEAD = struct.Struct("<7i"), struct.Struct("<2i")
 POLL_SECONDS = 20e-6
+DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
+"""A draft without news for this long looks less often: an idle engine must not take a busy one's core."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class MailboxShape:
 class Mailbox:
     """The mapped memory, seen as arrays. Both ends derive from it."""
 
+    local = False
+
     def __init__(self, descriptor: int, shape: MailboxShape) -> None:
         self.shape = shape
         self._map = mmap.mmap(descriptor, sum(shape.sizes()))
@@ -67,8 +73,9 @@ class Mailbox:
             parts.append(np.frombuffer(self._map, dtype=np.uint8, count=size, offset=offset))
             offset += size
         header, self._ring, rows, entries, laws = parts
+        self._entries_start = sum(shape.sizes()[:3])
         self._cursor = header[:16].view(np.uint64)  # bytes written by the target, bytes read by the draft
-        self._times = header[32:64].view(np.float64)  # step seconds, step started, heartbeat, answered
+        self._times = header[32:72].view(np.float64)  # step seconds, step started, heartbeat, answered, single seconds
         self._rows = rows[: shape.rows * 32].view(np.int64).reshape(shape.rows, 4)
         width = TAG + shape.tokens
         count = shape.rows * shape.entries * width * 4
@@ -84,8 +91,6 @@ class Mailbox:
 
 class MailboxTarget(Mailbox):
     """The target's end."""
-
-    local = False
 
     def send(self, message: Message) -> bool:
         frame = encode(message)
@@ -105,20 +110,22 @@ class MailboxTarget(Mailbox):
         self._ring[: len(frame) - head] = data[head:]
 
     def find(self, row: int, key: Key) -> Entry | None:
-        tag = self._tag(key)
-        block = self._entries[row]
-        for index in np.flatnonzero((block[:, 2:TAG] == tag).all(axis=1)):
-            record = block[index]
-            depth, kind = int(record[0]), int(record[1])
-            tokens = tuple(record[TAG : TAG + min(depth, self.shape.tokens)].tolist())
-            if depth >= 0 and (record[2:TAG] == tag).all() and (tokens or kind == 2):
-                return Entry(key, tokens, kind)
-        return None
-
-    def _tag(self, key: Key) -> np.ndarray:
         low, high = key.request & 0x7FFFFFFF, key.request >> 31
-        values = [self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus]
-        return np.array(values, dtype=np.int32)
+        tag = TAG_BYTES.pack(self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
+        width = 4 * (TAG + self.shape.tokens)
+        start = self._entries_start + row * self.shape.entries * width
+        end = start + self.shape.entries * width
+        at = self._map.find(tag, start, end)
+        while at >= 0:
+            record = at - 8
+            if (record - start) % width == 0:
+                depth, kind = RECORD_HEAD.unpack_from(self._map, record)
+                count = min(max(depth, 0), self.shape.tokens)
+                tokens = struct.unpack_from(f"<{count}i", self._map, record + 4 * TAG)
+                if self._map[at : at + len(tag)] == tag and (tokens or kind == 2):
+                    return Entry(key, tokens, kind)
+            at = self._map.find(tag, at + 4, end)
+        return None
 
     def laws(self, row: int, count: int) -> torch.Tensor:
         return torch.from_numpy(self._laws[row, :count].copy())
@@ -137,7 +144,7 @@ class MailboxTarget(Mailbox):
         while not ready():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(POLL_SECONDS)
+            time.sleep(0)  # the core has nothing better to do, and a longer sleep is late by as much again
         return True
 
     def elapse(self) -> None:
@@ -146,6 +153,8 @@ class MailboxTarget(Mailbox):
 
 class MailboxDraft(Mailbox):
     """The draft's end."""
+
+    _last_news = 0.0
 
     def has_news(self) -> bool:
         return self._cursor[0] != self._cursor[1]
@@ -159,7 +168,9 @@ class MailboxDraft(Mailbox):
                 raise ProtocolError(f"a frame of {length} bytes is longer than what was written.")
             news.append(decode(self._copy_out(read, HEADER.size + length)))
             read += HEADER.size + length
-        self._cursor[1] = read
+        if news:
+            self._cursor[1] = read
+            self._last_news = time.monotonic()
         return news
 
     def _copy_out(self, position: int, length: int) -> bytes:
@@ -190,15 +201,17 @@ class MailboxDraft(Mailbox):
         state[0], state[2] = request, full_round
         state[1] = int(caught_up)
 
-    def beat(self, step_started: float, step_seconds: float) -> None:
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
+        self._times[4] = single_seconds
         self._times[:3] = (step_seconds, step_started, time.monotonic())
 
     def wait_news(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while not self.has_news():
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 return False
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS if now - self._last_news < DROWSY_AFTER else DROWSY_POLL_SECONDS)
         return True
 
 

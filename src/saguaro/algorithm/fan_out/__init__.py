@@ -18,6 +18,7 @@ FAN_OUT = Table(
         "listed": "saguaro.algorithm.fan_out.listed:Listed",
         "uniform": "saguaro.algorithm.fan_out.uniform:Uniform",
         "geometric": "saguaro.algorithm.fan_out.geometric:Geometric",
+        "ranked": "saguaro.algorithm.fan_out.ranked:Ranked",
     },
 )
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 
 class FanOutPolicy(Protocol):
-    """Decides how many bonus tokens are guessed after each number of accepted tokens."""
+    """Decides how many bonus tokens are guessed after each number of accepted tokens.
+
+    A policy that is `ranked` leaves the choice to the draft, which takes the likeliest outcomes of each round.
+    """
+
+    ranked: ClassVar[bool]
 
     def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
         """F_0 ... F_K for a round that verifies `lookahead` tokens.

@@ -8,6 +8,7 @@ Must not know: engines, measurements (they arrive as arguments). Tests: tests/al
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import ClassVar
 
 from saguaro.theory.acceptance import number_accepted
 from saguaro.theory.fan_out import PowerLaw, allocate, marginal_gains
@@ -25,6 +26,8 @@ class Geometric:
         after_all: miss curve of position K, where nothing is excluded: the first guess is right in .88 of cases on
             the measured pair (DESIGN D1).
     """
+
+    ranked: ClassVar[bool] = False
 
     def __init__(
         self, *, after_rejection: PowerLaw = AFTER_REJECTION, after_all: PowerLaw = AFTER_ALL_ACCEPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from saguaro.errors import ConfigError
 
@@ -14,6 +15,8 @@ class Listed:
     "all accepted", for k = d; a longer one repeats the entry before the last. Counts over the budget are taken back
     one at a time from the largest, ties from the larger k.
     """
+
+    ranked: ClassVar[bool] = False
 
     def __init__(self, counts: Sequence[int] = (), *, after_miss: Sequence[int] | None = None) -> None:
         if not counts:

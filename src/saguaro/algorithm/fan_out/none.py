@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class NoBranches:
     """F_k = 0 everywhere."""
+
+    ranked: ClassVar[bool] = False
 
     def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class Uniform:
     """F_k = B // (K + 1); what is left over goes one by one to k = 0, 1, ..."""
+
+    ranked: ClassVar[bool] = False
 
     def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""

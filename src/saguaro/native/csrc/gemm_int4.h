@@ -16,8 +16,8 @@ INLINE void int4_run(const int rows, const uint8_t *weights, const int32_t *quad
     UNROLL(4)
     for (int k = 0; k < 4; k++) {
         v64b w0 = vb_load(weights), w1 = vb_load(weights + 64);
-        fetch_weights(weights, rows > 5);
-        fetch_weights(weights + 64, rows > 5);
+        fetch_weights(weights, 0);
+        fetch_weights(weights + 64, 0);
         weights += 128;
         v64b low0 = w0 & nibble, low1 = w1 & nibble;
         v64b high0 = (v64b)((v16u)w0 >> 4) & nibble, high1 = (v64b)((v16u)w1 >> 4) & nibble;
@@ -52,7 +52,7 @@ INLINE void int4_tile(const int rows, const uint8_t *weights, const float *ratio
             v16f step0 = v_float(v_widen_bytes(weights + 512)), step1 = v_float(v_widen_bytes(weights + 528));
             v16f min0 = v_float(v_widen_bytes(weights + 544)) * ratio0;
             v16f min1 = v_float(v_widen_bytes(weights + 560)) * ratio1;
-            fetch_weights(weights + 512, rows > 5);
+            fetch_weights(weights + 512, 0);
             weights += INT4_RUN;
             UNROLL(16)
             for (int r = 0; r < rows; r++) {

@@ -41,8 +41,8 @@ typedef uint8_t v16b __attribute__((vector_size(16)));
 typedef uint16_t v16h __attribute__((vector_size(32)));
 
 /* Ask for the line of weights that will be read some way ahead. Where few rows share the weights, the sum waits for
- * memory all the time, and one request a line is best; where many do, computing takes nearly as long as memory does, and
- * asking twice, early into the second cache and late into the first, hides one behind the other. Distances measured:
+ * memory all the time, and one request a line is best; where many do, computing takes nearly as long as memory does,
+ * and asking twice, early into the second cache and late into the first, hides one behind the other. Distances measured:
  * 27.5 MB for 8 rows of int8 took 1.25 ms with one request and 1.12 ms with two; for 4 rows .95 and 1.38 ms. */
 INLINE void fetch_weights(const uint8_t *p, const int twice) {
     if (!twice) {
