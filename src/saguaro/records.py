@@ -19,6 +19,7 @@ from typing import Any
 from saguaro.errors import ConfigError
 
 SCHEMA = 1
+KINDS = (None, "shared_noise", "rejection")
 MODE_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD"}
 BLOCK = re.compile(r"(<!-- figures:(?P<name>[\w.-]+) -->\n)(?P<body>.*?)(<!-- /figures -->)", re.DOTALL)
 
@@ -32,6 +33,7 @@ class Row:
     """
 
     mode: str
+    verification: str | None
     equal_hardware: bool
     temperature: float
     batch: int
@@ -52,14 +54,16 @@ class Row:
     @property
     def label(self) -> str:
         """What a table calls this setting."""
-        return MODE_NAMES.get(self.mode, self.mode) + (", all devices" if self.equal_hardware else "")
+        other = ", rejection" if self.verification == "rejection" else ""
+        return MODE_NAMES.get(self.mode, self.mode) + other + (", all devices" if self.equal_hardware else "")
 
 
 def summarise(record: dict[str, Any]) -> list[Row]:
     """One row per (temperature, batch, mode, placement), in the order in which they first appear."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in record["runs"]:
-        key = (run["temperature"], run["batch"], run["mode"], bool(run.get("equal_hardware")))
+        kind = run.get("verification")
+        key = (run["temperature"], run["batch"], run["mode"], kind, bool(run.get("equal_hardware")))
         groups.setdefault(key, []).append(run)
     speeds = {(*key, run["repeat"]): run["tokens_per_second"] for key, runs in groups.items() for run in runs}
     rows = [_row(key, runs, speeds) for key, runs in groups.items()]
@@ -153,17 +157,20 @@ def fill_files(paths: Iterable[Path], results: Path) -> list[Path]:
 
 
 def _row(key: tuple[Any, ...], runs: list[dict[str, Any]], speeds: dict[tuple[Any, ...], float]) -> Row:
-    temperature, batch, mode, equal = key
+    temperature, batch, mode, kind, equal = key
     values = [run["tokens_per_second"] for run in runs]
 
     def ratio(other: str) -> float | None:
-        pairs = [
-            (run["tokens_per_second"], speeds.get((temperature, batch, other, False, run["repeat"]))) for run in runs
-        ]
+        kinds = KINDS if other == "ar" else (kind,)  # AR is the same whatever would verify
+        pairs = []
+        for run in runs:
+            bases = (speeds.get((temperature, batch, other, each, False, run["repeat"])) for each in kinds)
+            pairs.append((run["tokens_per_second"], next((base for base in bases if base), None)))
         return _median(speed / base for speed, base in pairs if base)
 
     return Row(
         mode=mode,
+        verification=kind,
         equal_hardware=equal,
         temperature=temperature,
         batch=batch,

@@ -26,7 +26,7 @@ messages = st.one_of(
     st.builds(Release, request=requests),
     st.builds(
         Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,
-        budget=st.integers(0, 255), least_worth=finite, tokens=ids,
+        budget=st.integers(0, 255), everything=st.booleans(), tokens=ids,
     ),
 )  # fmt: skip
 

@@ -104,6 +104,7 @@ def new_record(settings: BenchSettings) -> dict[str, Any]:
             "seed": settings.seed,
             "ignore_eos": settings.ignore_eos,
             "equal_hardware": settings.equal_hardware,
+            "both_verifications": settings.both_verifications,
         },
         "runs": [],
         "engines": {},

@@ -43,6 +43,9 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--respect-eos", action="store_true", help="end outputs at the model's stop tokens")
     group.add_argument("--json", type=Path, metavar="OUT", help="write the record here, after every run")
     group.add_argument("--bandwidth", action="store_true", help="measure how fast cores read memory, for the record")
+    group.add_argument(
+        "--both-verifications", action="store_true", help="also SD and SSD with the other kind of verification"
+    )
     placement = parser.add_argument_group("placement").add_mutually_exclusive_group()
     placement.add_argument(
         "--paper-placement",
@@ -67,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         ignore_eos=not options.respect_eos,
         equal_hardware=options.equal_hardware,
+        both_verifications=options.both_verifications,
     )
     if options.json is not None and not options.json.resolve().parent.is_dir():
         raise ConfigError(f"the folder of {options.json} does not exist; make it first.")

@@ -30,6 +30,8 @@ from saguaro.protocol.session import Session
 from saguaro.transport.base import DraftPort, Entry, Key
 
 LARGEST_TIMED = 32
+ASKED_FOR = 2.5
+"""The target waits for tokens that are accepted more often than about one time in this many."""
 PENDING_INDEX = 0
 """Record of a row that holds the answer to a pending outcome; branches use 1, 2, ..."""
 
@@ -51,10 +53,11 @@ class DraftWorker:
         self.port = port
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
         self.prefill_chunk = prefill_chunk
-        self.settings = Configure(0, False, False, 1.0, 0, 0.0, (0,))
+        self.settings = Configure(0, False, False, 1.0, 0, False, (0,))
         self.rows: dict[int, DraftRow] = {}
         self.session = Session()
         self.times = PassTimes()
+        self.times_alone = PassTimes()
         self._last_count = 1
         self._queue: list[Message] = []
         self._in_flight: list[Work] = []
@@ -79,13 +82,14 @@ class DraftWorker:
         self._absorb(work, logits)
         seconds = time.monotonic() - began
         if count <= LARGEST_TIMED:
-            self.times.took(count, seconds)
+            waited_for = all(w.row.waiting is not None for w in work)
+            (self.times_alone if waited_for else self.times).took(count, seconds)
         self.beat()
         return True
 
     def beat(self, step_started: float = 0.0) -> None:
         """Tell the target that the draft lives, and how long its steps take."""
-        self.port.beat(step_started, self.times.seconds(self._last_count), self.times.seconds(1))
+        self.port.beat(step_started, self.times.seconds(self._last_count), self.times_alone.seconds(1))
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
@@ -98,6 +102,7 @@ class DraftWorker:
 
         times = measure_rows(step, self.pool, rows, **sizes)
         self.times.measured(times)
+        self.times_alone.measured(times)
         return times
 
     def _read_news(self) -> None:
@@ -168,21 +173,29 @@ class DraftWorker:
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
                 offered += [(row, branch) for branch in row.branches.values() if self._unfinished(row, branch)]
-        if offered and not self.port.local and self.times.known():
+        if offered and not self.port.local and not self.settings.everything and self.times.known():
             offered = self._worth_running(offered, work)
         work.extend(w for row, branch in offered if (w := self._branch_work(row, branch)) is not None)
         return work
 
     def _worth_running(self, offered: list[tuple[DraftRow, Branch]], work: list[Work]) -> list[tuple[DraftRow, Branch]]:
-        """The offered branches that go into the pass beside the tails in `work`."""
+        """The offered branches that go into the pass beside the tails in `work`.
+
+        Where the two devices share a memory, a pass beside the target takes longer than one while the target waits,
+        and slows the target by as much. A pass for branches alone is run when the waiting that it is likely to save (a
+        pass of one row for each token that will be asked for) is more than that.
+        """
         offered = sorted(offered, key=lambda pair: -pair[1].worth)
         worths = [branch.worth for _, branch in offered]
         rows = sum(len(w.span.tokens) for w in work)
         tails = sum(w.row.all_accepted for w in work)
         count = rows_worth_running(worths, self.times.seconds, fixed_rows=rows, fixed_worth=tails)
-        if not work and sum(worths[:count]) < self.settings.least_worth:
-            return []
-        return offered[:count]
+        if work:
+            return offered[:count]
+        needed = sum(min(branch.odds, ASKED_FOR * branch.worth) for _, branch in offered[:count])
+        alone = self.times_alone if self.times_alone.known() else self.times
+        slower = self.times.seconds(count) - alone.seconds(count)
+        return offered[:count] if needed * alone.seconds(1) > slower else []
 
     def _unfinished(self, row: DraftRow, branch: Branch) -> bool:
         depth = len(branch.tokens)

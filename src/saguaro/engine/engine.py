@@ -31,7 +31,7 @@ STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
 MEASURE_REPEATS = 30
 MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "least_worth")
+CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth")
 ANSWER_SECONDS = 120.0
 
 

@@ -17,9 +17,9 @@ PER_ROW = 0.03
 
 def time_for(times: Mapping[int, float], rows: int) -> float:
     """Seconds for `rows` rows: measured, interpolated between, or extended from the last two counts."""
-    known = sorted(times)
     if rows in times:
         return times[rows]
+    known = sorted(times)
     below = max((k for k in known if k < rows), default=known[0])
     above = min((k for k in known if k > rows), default=None)
     if above is None:

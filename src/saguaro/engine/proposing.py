@@ -32,8 +32,6 @@ from saguaro.transport.base import Entry, Key, TargetPort
 log = logging.getLogger(__name__)
 
 FIRST_STEP_GUESS = 0.02
-LEAST_WORTH = 0.1
-"""A pass of the draft whose tokens are less likely to be needed disturbs the target more than it saves."""
 LOCKSTEP_SECONDS = 30.0
 PATIENCE = 3.0
 POLICY_ROUNDS = 16
@@ -57,7 +55,6 @@ class Settings:
     rejection: bool = False
     saguaro_c: float = 1.0
     adapt_depth: bool = True
-    least_worth: float = LEAST_WORTH
 
 
 @dataclass(slots=True)
@@ -103,8 +100,7 @@ class Proposer:
         acceptance = self.estimates.mean_acceptance()
         counts = self._policy.counts(s.lookahead, s.budget, acceptance=acceptance, last_hit=True)
         budget = s.budget if self._policy.ranked and s.saguaro_c == 1 else 0
-        least_worth = 0.0 if s.lockstep else s.least_worth
-        message = Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, budget, least_worth, counts)
+        message = Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, budget, s.lockstep, counts)
         if message != self._told:
             self.counts, self._told = counts, message
             self._send(message)

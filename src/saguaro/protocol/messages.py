@@ -99,18 +99,18 @@ class Release:
 class Configure:
     """Settings that may change between rounds; `fan_out` is the list F_0 ... F_K.
 
-    With a `budget` above 0 the draft prepares the so many outcomes that it holds likeliest, wherever they are. It does
-    not run a pass for branches alone whose tokens together are less likely to be needed than `least_worth`.
+    With a `budget` above 0 the draft prepares the so many outcomes that it holds likeliest, wherever they are. With
+    `everything` it fills all branches, whatever they cost (lockstep).
     """
 
     KIND: ClassVar[int] = 5
-    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBd")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBB")
     lookahead: int
     rejection: bool
     branches: bool
     saguaro_c: float
     budget: int
-    least_worth: float
+    everything: bool
     tokens: tuple[int, ...]
 
     @property
@@ -124,7 +124,7 @@ class Configure:
         return self.budget > 0
 
     def _fields(self) -> tuple[object, ...]:
-        return (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.least_worth)
+        return (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.everything)
 
 
 Message = Admit | Decided | Taken | Release | Configure
@@ -163,6 +163,7 @@ def decode(frame: bytes) -> Message:
         values[6] = bool(values[6])
     if kind == Configure.KIND:
         values[1:3] = [bool(values[1]), bool(values[2])]
+        values[5] = bool(values[5])
     if any(token < 0 for token in tokens):
         raise ProtocolError("a frame holds a negative token id.")
     message: Message = cls(*values, tuple(tokens))

@@ -31,7 +31,8 @@ TAG = 9
 """int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted,
 bonus.
 """
-TAG_BYTES, RECORD_HEAD = struct.Struct("<7i"), struct.Struct("<2i")
+TAG_BYTES, RECORD_HEAD, TIMES = struct.Struct("<7i"), struct.Struct("<2i"), struct.Struct("<5d")
+TIMES_AT = 32
 POLL_SECONDS = 20e-6
 DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
 """A draft without news for this long looks less often: an idle engine must not take a busy one's core."""
@@ -73,9 +74,9 @@ class Mailbox:
             parts.append(np.frombuffer(self._map, dtype=np.uint8, count=size, offset=offset))
             offset += size
         header, self._ring, rows, entries, laws = parts
-        self._entries_start = sum(shape.sizes()[:3])
+        self._ring_start, self._entries_start = shape.sizes()[0], sum(shape.sizes()[:3])
         self._cursor = header[:16].view(np.uint64)  # bytes written by the target, bytes read by the draft
-        self._times = header[32:72].view(np.float64)  # step seconds, step started, heartbeat, answered, single seconds
+        self._times = header[TIMES_AT : TIMES_AT + TIMES.size].view(np.float64)  # the fields of DraftStatus
         self._rows = rows[: shape.rows * 32].view(np.int64).reshape(shape.rows, 4)
         width = TAG + shape.tokens
         count = shape.rows * shape.entries * width * 4
@@ -102,12 +103,11 @@ class MailboxTarget(Mailbox):
         return True
 
     def _copy_in(self, position: int, frame: bytes) -> None:
-        size = self.shape.ring_bytes
-        start = position % size
-        head = min(len(frame), size - start)
-        data = np.frombuffer(frame, dtype=np.uint8)
-        self._ring[start : start + head] = data[:head]
-        self._ring[: len(frame) - head] = data[head:]
+        size, ring = self.shape.ring_bytes, self._ring_start
+        start = ring + position % size
+        head = min(len(frame), ring + size - start)
+        self._map[start : start + head] = frame[:head]
+        self._map[ring : ring + len(frame) - head] = frame[head:]
 
     def find(self, row: int, key: Key) -> Entry | None:
         low, high = key.request & 0x7FFFFFFF, key.request >> 31
@@ -137,7 +137,7 @@ class MailboxTarget(Mailbox):
         return int(self._rows[row, 0]) == key.request and int(self._rows[row, 2]) == key.round
 
     def status(self) -> DraftStatus:
-        return DraftStatus(*self._times.tolist())
+        return DraftStatus(*TIMES.unpack_from(self._map, TIMES_AT))
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds

@@ -1,0 +1,130 @@
+"""The draft's choice of branches and rows, with a drafter whose scores are written down."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from saguaro.drafting.drafters.base import Drafter
+from saguaro.engine.draft import DraftWorker
+from saguaro.execution.batch import Span
+from saguaro.protocol.messages import Admit, Configure, Decided
+from saguaro.transport.loopback import Loopback
+
+VOCAB, PAGE = 16, 4
+
+
+class Written(Drafter):
+    """After token t comes t + 1 with a lead of `lead(t)` over t + 2, and that over t + 3."""
+
+    vocab, num_slots, max_positions = VOCAB, 256, 64
+
+    def __init__(self, lead: Callable[[int], float]) -> None:
+        self.lead = lead
+        self.passes: list[list[int]] = []
+
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
+        self.passes.append([token for span in spans for token in span.tokens])
+        rows = [self._row(token) for span in spans for token in list(span.tokens)[len(span.tokens) - span.wanted :]]
+        return torch.stack(rows) if rows else torch.empty(0, 0)
+
+    def _row(self, token: int) -> torch.Tensor:
+        row = torch.full((VOCAB,), -30.0)
+        for rank in (1, 2, 3):
+            row[(token + rank) % VOCAB] = -self.lead(token) * rank
+        return row
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        """No keys here."""
+
+
+class Apart(Loopback):
+    """A loopback whose draft believes that it runs beside the target."""
+
+    local = False
+
+
+def started(
+    lead: Callable[[int], float], times: dict[int, float], *, budget: int = 4, everything: bool = False
+) -> tuple[DraftWorker, Written]:
+    """A draft that knows the prompt [0] and verifies the proposal [2, 3] after the outcome (0, 1)."""
+    port = Apart()
+    drafter = Written(lead)
+    worker = DraftWorker(drafter, port, page_size=PAGE, prefill_chunk=16)
+    worker.times.measured(times)
+    port.send(Configure(2, False, True, 1.0, budget, everything, (1, 1, 1)))
+    port.send(Admit(1, 0, 0, 0, 0, 0.0, 0, 1.0, (0,)))
+    worker.step()
+    port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))
+    worker.step()
+    drafter.passes.clear()
+    return worker, drafter
+
+
+def run(worker: DraftWorker) -> None:
+    for _ in range(20):
+        if not worker.step():
+            return
+
+
+FREE, DEAR = {1: 1.0, 12: 1.0}, {1: 1.0, 2: 2.5, 12: 27.5}
+
+
+def test_free_rows_all_run() -> None:
+    worker, drafter = started(lambda token: 1.0, FREE)
+    run(worker)
+    assert max(len(tokens) for tokens in drafter.passes) == 4
+    branches = worker.rows[1].branches.values()
+    assert len(branches) == 4
+    assert all(len(branch.tokens) == 2 for branch in branches)
+    assert worker.port.full(0, worker.rows[1].key(0, 0))  # type: ignore[attr-defined]
+
+
+def test_dear_rows_run_one_by_one_likeliest_first() -> None:
+    worker, drafter = started(lambda token: 3.0, DEAR)
+    run(worker)
+    assert {len(tokens) for tokens in drafter.passes} == {1}
+    assert drafter.passes[:2] == [[4], [5]]  # the branch (2, 4) to its full depth, before any other
+
+
+def test_a_wavering_position_gets_the_branches() -> None:
+    """The draft is sure after token 2 and not after token 1, so the other guesses there are prepared."""
+    worker, _ = started(lambda token: 0.1 if token == 1 else 9.0, FREE, budget=3)
+    run(worker)
+    assert set(worker.rows[1].branches) == {(0, 3), (0, 4), (2, 4)}
+
+
+def test_a_likelier_outcome_takes_the_place_of_the_least_likely() -> None:
+    row = started(lambda token: 1.0, FREE, budget=2)[0].rows[1]
+    row.branches.clear()
+    row.open_branch((0, 3), 0.2, 2)
+    row.open_branch((1, 4), 0.1, 2)
+    row.open_branch((2, 4), 0.5, 2)
+    assert set(row.branches) == {(0, 3), (2, 4)}
+    assert sorted(branch.index for branch in row.branches.values()) == [1, 2]
+    row.open_branch((1, 5), 0.1, 2)
+    assert set(row.branches) == {(0, 3), (2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("together", "everything", "idle"), [(1.0, False, False), (3.0, False, True), (3.0, True, False)]
+)
+def test_a_pass_that_slows_the_target_more_than_it_saves_is_not_run(
+    together: float, everything: bool, idle: bool
+) -> None:
+    worker, drafter = started(lambda token: 0.5, FREE, everything=everything)
+    worker.times_alone.measured({1: 1.0, 12: 1.0})
+    worker.times.measured({1: together, 12: together})
+    run(worker)
+    assert (not drafter.passes) == idle
+
+
+def test_news_of_the_hit_keeps_the_branch() -> None:
+    worker, _ = started(lambda token: 3.0, FREE)
+    run(worker)
+    worker.port.send(Decided(1, 1, 2, 2, 4, "hit", False, 2, (5, 6)))  # type: ignore[attr-defined]
+    worker.step()
+    row = worker.rows[1]
+    assert row.tokens == [0, 1, 2, 3, 4]
+    assert row.proposal == [5, 6]
+    assert row.kv >= 6  # the bonus token and x_1 had run in the branch
