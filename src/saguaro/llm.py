@@ -86,6 +86,7 @@ class _Choice:
         if report.source == "prefill":
             self.first_token = report.time
             m.time_to_first_token = report.time - self.submitted
+            m.prefill_tokens, m.prefill_seconds = len(self.prompt), report.verify_seconds
             return
         m.rounds += 1
         m.round_tokens.append(kept)
@@ -101,6 +102,7 @@ class _Choice:
                 counts[position] += 1
         m.target_wait_seconds += report.wait_seconds
         m.verify_seconds += report.verify_seconds
+        m.draw_seconds += report.draw_seconds
         if speculating:
             m.hits += report.source == "hit"
             m.misses += report.source != "hit"

@@ -78,7 +78,8 @@ class RequestMetrics:
 
     `len(token_ids) == 1 + rounds + accepted`; prefill is no round. `drafted` counts proposal tokens that a
     verification ran, `verified` those up to and including the first rejection. Round i ended `round_seconds[i]` after
-    the one before it (the first: after the first token) and returned `round_tokens[i]` tokens.
+    the one before it (the first: after the first token) and returned `round_tokens[i]` tokens. `draw_seconds` is the
+    part of `verify_seconds` that noise, sampling and the comparison of tokens took (in a batch: of all its rows).
     """
 
     rounds: int = 0
@@ -92,6 +93,9 @@ class RequestMetrics:
     hit_depth_sum: int = 0
     target_wait_seconds: float = 0.0
     verify_seconds: float = 0.0
+    draw_seconds: float = 0.0
+    prefill_tokens: int = 0
+    prefill_seconds: float = 0.0
     time_to_first_token: float = 0.0
     decode_seconds: float = 0.0
     round_seconds: list[float] = field(default_factory=list)

@@ -8,7 +8,8 @@ from saguaro.cli.bench import verdict
 
 FIELDS = {
     "mode", "repeat", "dataset", "batch", "temperature", "tokens_per_second", "acceptance_length", "acceptance_rate",
-    "hit_rate", "depth", "verify_ms", "draft_round_ms", "target_wait_ms", "ttft_ms", "itl_ms_p50", "itl_ms_p99",
+    "hit_rate", "depth", "verify_ms", "draw_ms", "draft_round_ms", "target_wait_ms", "ttft_ms",
+    "prefill_tokens_per_second", "itl_ms_p50", "itl_ms_p99",
     "output_tokens", "token_ids_sha256", "devices", "lookahead", "budget", "fan_out", "fallback", "verification",
     "dtype", "bound",
 }  # fmt: skip

@@ -52,9 +52,13 @@ def run_figures(
         "hit_rate": _ratio(hits, looked) if mode == "ssd" else None,
         "depth": _ratio(sum(m.hit_depth_sum for m in metrics), hits),
         "verify_ms": _ms(_ratio(sum(m.verify_seconds for m in metrics), rounds)),
+        "draw_ms": _ms(_ratio(sum(m.draw_seconds for m in metrics), rounds)),
         "draft_round_ms": _ms(draft_round_seconds(statistics, mode=mode)),
         "target_wait_ms": _ms(_ratio(sum(m.target_wait_seconds for m in metrics), rounds)),
         "wait_ms": waits(before or {}, statistics),
+        "prefill_tokens_per_second": _ratio(
+            sum(m.prefill_tokens for m in metrics), sum(m.prefill_seconds for m in metrics)
+        ),
         "ttft_ms": _ms(_ratio(sum(m.time_to_first_token for m in metrics), len(metrics))),
         "itl_ms_p50": _ms(quantile(between, 0.50)),
         "itl_ms_p99": _ms(quantile(between, 0.99)),

@@ -96,6 +96,9 @@ def stats_line(metrics: Iterable[RequestMetrics]) -> str:
     looked = sum(m.hits + m.misses for m in done)
     if looked:
         parts.append(f"hit rate {sum(m.hits for m in done) / looked:.2f}")
+    prefilling = sum(m.prefill_seconds for m in done)
+    if prefilling:
+        parts.append(f"prompt {sum(m.prefill_tokens for m in done) / prefilling:.0f} tokens/s")
     parts.append(f"first token after {max((m.time_to_first_token for m in done), default=0):.2f} s")
     return ", ".join(parts)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -21,6 +22,16 @@ from saguaro.protocol.messages import Configure
 
 FEWEST_CANDIDATES = 4
 """So many are always ranked: odds of the first mean little without the others."""
+
+
+class Due(NamedTuple):
+    """A token to be drawn: its place in its proposal, the round that would verify it, and the outcome that it is
+    prepared for (None: the neural fallback).
+    """
+
+    depth: int
+    round: int
+    branch: tuple[int, int] | None
 
 
 class Drawer:
@@ -47,24 +58,33 @@ class Drawer:
 
     def draw(
         self,
-        law_V: torch.Tensor | None,
-        draw: Draw,
-        guesses: Guesses,
-        depth: int,
-        round_: int,
-        branch: tuple[int, int] | None,
-    ) -> tuple[int, torch.Tensor | None]:
-        """The draft's token at a position, and its law q (V) float32 under `rejection`.
+        laws_WV: torch.Tensor | None,
+        draws: Sequence[Draw],
+        guesses: Sequence[Guesses],
+        due: Sequence[Due | None],
+    ) -> list[tuple[int, torch.Tensor | None] | None]:
+        """The draft's token at each position where one is due, and its law q (V) float32 under `rejection`.
 
-        `law_V` is the position's row of `laws`; `depth` is the token's place in its proposal, `round_` the round that
-        would verify it, `branch` the outcome that it was prepared for (None: the neural fallback).
+        `laws_WV` is what `laws` gave, `guesses` what `rank` gave.
         """
-        if law_V is None:
-            return guesses.tokens[0], None
-        if self._settings.saguaro_c < 1 and draw.temperature > 0:
-            fan_out = self._settings.fan_out[min(depth, len(self._settings.fan_out) - 1)]
-            law_V = saguaro_sampling.scale(law_V[None], fan_out, self._settings.saguaro_c)[0]
-        number = sampling.uniform(
-            draw.seed, draw.choice, position=draw.position, round_number=round_, branch=branch, purpose="draft"
-        )
-        return sampling.draw_from_law(law_V[None], [number])[0], law_V
+        if laws_WV is None:
+            return [None if d is None else (g.tokens[0], None) for d, g in zip(due, guesses, strict=True)]
+        rows = [row for row, one in enumerate(due) if one is not None]
+        drawn: list[tuple[int, torch.Tensor | None] | None] = [None] * len(due)
+        if not rows:
+            return drawn
+        laws_DV = laws_WV[rows]
+        numbers, counts = [], []
+        for row in rows:
+            one, how, last = due[row], draws[row], len(self._settings.fan_out) - 1
+            assert one is not None
+            counts.append(self._settings.fan_out[min(one.depth, last)] if how.temperature > 0 else 0)
+            number = sampling.uniform(
+                how.seed, how.choice, position=how.position, round_number=one.round, branch=one.branch, purpose="draft"
+            )
+            numbers.append(number)
+        if self._settings.saguaro_c < 1:
+            laws_DV = saguaro_sampling.scale(laws_DV, counts, self._settings.saguaro_c)
+        for row, token, law_V in zip(rows, sampling.draw_from_law(laws_DV, numbers), laws_DV, strict=True):
+            drawn[row] = (token, law_V)
+        return drawn

@@ -17,7 +17,7 @@ import torch
 
 from saguaro.algorithm.odds import Guesses, best_outcomes, likely_outcomes, rows_worth_running
 from saguaro.drafting.drafters.base import Drafter
-from saguaro.drafting.drawer import Drawer
+from saguaro.drafting.drawer import Drawer, Due
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.engine.metrics import PassTimes
@@ -279,43 +279,48 @@ class DraftWorker:
                 w.row.caught_up = w.row.caught_up or w.row.kv >= w.row.length
             else:
                 w.branch.slots.append(w.span.slots[0])
-        for index, ((w, position), guesses) in enumerate(zip(owners, ranked, strict=True)):
-            law_V = None if laws_WV is None else laws_WV[index]
+        due = [self._due(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
+        drawn = self._drawer.draw(laws_WV, draws, ranked, due)
+        for (w, _), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
             if w.branch is None:
-                self._tail_guesses(w.row, position, guesses, law_V)
-            else:
-                self._branch_token(w.row, w.branch, position, guesses, law_V)
+                w.row.ranked.append(guesses)
+                if token_and_law is not None:
+                    self._tail_token(w.row, *token_and_law)
+            elif token_and_law is not None:
+                self._branch_token(w.row, w.branch, guesses, *token_and_law)
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
 
-    def _tail_guesses(self, row: DraftRow, position: int, guesses: Guesses, law_V: torch.Tensor | None) -> None:
-        row.ranked.append(guesses)
-        drawing = row.waiting is not None and position == row.length + len(row.proposal)
-        if drawing and len(row.proposal) < row.wanted and guesses.tokens:
-            key = row.waiting
-            assert key is not None
-            depth = len(row.proposal)
-            token, law = self._drawer.draw(law_V, row.draw(position), guesses, depth, key.round + 1, row.drawn_for)
-            row.proposal.append(token)
-            if law is not None:
-                row.laws.append(law)
-            self._publish_proposal(row, key)
+    @staticmethod
+    def _due(work: Work, position: int) -> Due | None:
+        """What is drawn at a position that was run, if anything: each step of a branch gives a token, the tail only
+        while the target waits for it.
+        """
+        row, branch = work.row, work.branch
+        if branch is not None:
+            return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
+        depth = len(row.proposal)
+        if row.waiting is None or position != row.length + depth or depth >= row.wanted:
+            return None
+        return Due(depth, row.waiting.round + 1, row.drawn_for)
+
+    def _tail_token(self, row: DraftRow, token: int, law_V: torch.Tensor | None) -> None:
+        assert row.waiting is not None
+        row.proposal.append(token)
+        if law_V is not None:
+            row.laws.append(law_V)
+        self._publish_proposal(row, row.waiting)
 
     def _branch_token(
-        self, row: DraftRow, branch: Branch, position: int, guesses: Guesses, law_V: torch.Tensor | None
+        self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law_V: torch.Tensor | None
     ) -> None:
-        if not guesses.tokens:
-            return
-        outcome = (branch.accepted, branch.bonus)
-        depth = len(branch.tokens)
-        token, law = self._drawer.draw(law_V, row.draw(position), guesses, depth, row.round + 1, outcome)
         branch.ranked.append(guesses)
         branch.tokens.append(token)
         branch.worth *= guesses.of(token)
-        if law is not None:
-            branch.laws.append(law)
+        if law_V is not None:
+            branch.laws.append(law_V)
         else:
-            entry = Entry(row.key(*outcome), tuple(branch.tokens), FIRST_ENTRY)
+            entry = Entry(row.key(branch.accepted, branch.bonus), tuple(branch.tokens), FIRST_ENTRY)
             self.port.publish(row.row, branch.index, entry, fresh=len(branch.tokens) == 1)
 
     def _answer(self, row: DraftRow) -> None:

@@ -53,6 +53,7 @@ class RoundReport:
     depth: int
     wait_seconds: float
     verify_seconds: float
+    draw_seconds: float
     time: float
     finish: str | None = None
 
@@ -71,6 +72,7 @@ class Sequence:
     proposed: Proposed = field(default_factory=Proposed)
     admitted: bool = False
     finish: str | None = None
+    prefill_seconds: float = 0.0
 
     @property
     def request(self) -> int:

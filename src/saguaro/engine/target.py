@@ -118,15 +118,14 @@ class TargetWorker:
         slots = sequence.table.slots(start, start + len(tokens))
         logits_WV = self.runner.run([Span(tokens, start, sequence.table.pages, slots, wanted=int(done))])
         sequence.kv += len(tokens)
+        sequence.prefill_seconds += time.monotonic() - began
         if not done:
             return
         assert logits_WV is not None
         self.proposer.prefilled()
         sequence.proposed = Proposed(source="prefill")
         [own] = self.proposer.outcomes(logits_WV, [sequence])
-        self._finish_round(
-            sequence, base=sequence.prompt_length, accepted=0, tokens=own, seconds=time.monotonic() - began
-        )
+        self._finish_round(sequence, accepted=0, tokens=own, seconds=sequence.prefill_seconds, drawing=0.0)
         if sequence.finish is None:
             self.proposer.propose([(sequence, sequence.prompt_length, 0)])
 
@@ -140,8 +139,10 @@ class TargetWorker:
             spans.append(Span(tokens, start, s.table.pages, slots, wanted=len(tokens)))
         logits_WV = self.runner.run(spans)  # line 8: verify
         assert logits_WV is not None
+        verified = time.monotonic()
         outcomes = self.proposer.outcomes(logits_WV, rows)
-        seconds = time.monotonic() - began
+        ended = time.monotonic()
+        seconds, drawing = ended - began, ended - verified
         total = sum(len(span.tokens) for span in spans)
         if len(rows) == 1:
             self.estimates.verify.took(total, seconds)
@@ -152,14 +153,14 @@ class TargetWorker:
                 self._fail(s, "the model returned a value that is not a number for this request.")
                 continue
             self.estimates.verified(len(s.proposed.tokens), accepted)
-            self._finish_round(s, base=base, accepted=accepted, tokens=tokens, seconds=seconds)
+            self._finish_round(s, accepted=accepted, tokens=tokens, seconds=seconds, drawing=drawing)
             if s.finish is None:
                 going_on.append((s, base, accepted))
         waited = self.proposer.propose(going_on)  # lines 9-13
         committed = sum(len(tokens) for tokens in outcomes)
         self.estimates.round_took(committed, seconds + waited)
 
-    def _finish_round(self, s: Sequence, *, base: int, accepted: int, tokens: Rows[int], seconds: float) -> None:
+    def _finish_round(self, s: Sequence, *, accepted: int, tokens: Rows[int], seconds: float, drawing: float) -> None:
         if not tokens:
             self._fail(s, "the model returned a value that is not a number for this request.")
             return
@@ -174,6 +175,7 @@ class TargetWorker:
             depth=p.depth,
             wait_seconds=p.wait_seconds,
             verify_seconds=seconds,
+            draw_seconds=drawing,
             time=time.monotonic(),
             finish=s.finish,
         )
