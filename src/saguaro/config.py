@@ -17,8 +17,8 @@ DTYPES = ("auto", "float32", "bfloat16", "int8")
 VERIFICATIONS = ("shared_noise", "rejection")
 PACINGS = ("free", "lockstep")
 CHANNELS = ("processes", "loopback")
-FALLBACKS = ("auto", "none", "random", "neural")
-NOT_YET = {"fallback": ("adaptive", "ngram", "own_row"), "fan_out": ("optimal",)}
+FALLBACKS = ("auto", "none", "random", "ngram", "own_row", "neural")
+NOT_YET = {"fallback": ("adaptive",), "fan_out": ("optimal",)}
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from saguaro.algorithm.options import Sampling
 from saguaro.config import EngineConfig
 from saguaro.engine.engine import Engine, open_engine
 from saguaro.engine.resolve import resolve
@@ -27,7 +28,7 @@ from saguaro.errors import RequestRefused, SaguaroError
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.models.text import Detokeniser, StopStrings
 from saguaro.models.tokenizer import TextCodec
-from saguaro.request import Completion, Delta, FinishReason, RequestMetrics, SamplingParams
+from saguaro.request import Completion, Delta, FinishReason, RequestMetrics, SamplingParams, TokenLogprob
 
 Prompt = str | Sequence[int]
 POLL_SECONDS = 1.0
@@ -48,6 +49,7 @@ class _Choice:
     tokens: list[int] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
     text: str = ""
+    logprobs: list[TokenLogprob] = field(default_factory=list)
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     finish: FinishReason | None = None
 
@@ -70,9 +72,11 @@ class _Choice:
         origins = self._origins(report, len(kept))
         self.tokens += kept
         self.origins += origins
+        logprobs = None if report.logprobs is None else report.logprobs[: len(kept)]
+        self.logprobs += logprobs or []
         self.text += shown
         self._count(report, len(kept), speculating=speculating)
-        return Delta(shown, kept, self.finish, origins, self.metrics if self.finish else None)
+        return Delta(shown, kept, self.finish, origins, self.metrics if self.finish else None, logprobs)
 
     @staticmethod
     def _origins(report: RoundReport, count: int) -> list[str]:
@@ -119,6 +123,7 @@ class _Choice:
             metrics=self.metrics,
             seed=self.seed,
             index=self.index,
+            logprobs=None if self.params.logprobs is None else self.logprobs,
             origins=self.origins,
         )
 
@@ -158,7 +163,7 @@ class LLM:
     def generate(
         self, prompts: Prompt | Sequence[Prompt], params: SamplingParams | Sequence[SamplingParams] | None = None
     ) -> list[Completion]:
-        """Complete prompts; a list of results in the order of the prompts.
+        """Complete prompts; a list of results in the order of the prompts, `n` for each.
 
         Args:
             prompts: a string, a list of token ids, or a list of either.
@@ -169,26 +174,25 @@ class LLM:
         """
         several = _as_list(prompts)
         each = _params_for(several, params)
-        choices = [self._choice(prompt, p) for prompt, p in zip(several, each, strict=True)]
+        choices = [choice for prompt, p in zip(several, each, strict=True) for choice in self._choices(prompt, p)]
         for _ in self._run(choices):
             pass
         return [choice.completion() for choice in choices]
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Delta]:
         """Complete one prompt, piece by piece as rounds end. Leaving the loop early ends the request."""
-        choice = self._choice(prompt, params or SamplingParams())
-        for _, delta in self._run([choice]):
+        for _, delta in self._run(self._choices(prompt, _single(params))):
             yield delta
 
     def chat(self, messages: Sequence[Mapping[str, Any]], params: SamplingParams | None = None) -> Completion:
         """Answer a conversation, rendered by the target's chat template."""
-        return self.generate(self.chat_prompt(messages), params)[0]
+        return self.generate(self.chat_prompt(messages), _single(params))[0]
 
     def chat_prompt(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         """Token ids of a rendered conversation with the generation prompt; BOS exactly once."""
         return list(self.tokenizer.encode_chat([dict(m) for m in messages]))
 
-    def _choice(self, prompt: Prompt, params: SamplingParams) -> _Choice:
+    def _choices(self, prompt: Prompt, params: SamplingParams) -> list[_Choice]:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         limit = self._open.plan.max_model_len
         if not ids:
@@ -199,8 +203,13 @@ class LLM:
             )
         if any(not 0 <= token < self._vocab for token in ids):
             raise RequestRefused(f"the prompt holds a token id outside 0 ... {self._vocab - 1}.")
+        if any(token >= self._vocab for token, _ in params.logit_bias):
+            raise RequestRefused(f"logit_bias names a token id above {self._vocab - 1}.")
         seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64
-        return _Choice(0, list(ids), params, seed, Detokeniser(self.tokenizer), StopStrings(params.stop))
+        return [
+            _Choice(index, list(ids), params, seed, Detokeniser(self.tokenizer), StopStrings(params.stop))
+            for index in range(params.n)
+        ]
 
     def _run(self, choices: Sequence[_Choice]) -> Iterator[tuple[_Choice, Delta]]:
         """Submit choices and yield their pieces until all have ended."""
@@ -227,7 +236,7 @@ class LLM:
                     choice_ = open_.get(number)
                     if choice_ is None:
                         continue
-                    delta = choice_.add(report, speculating=speculating)
+                    delta = choice_.add(report, speculating=speculating and choice_.params.speculation != 0)
                     if choice_.finish is not None:
                         del open_[number]
                         if report.finish is None:
@@ -244,14 +253,35 @@ class LLM:
         return Submission(
             request=number,
             prompt=tuple(choice.prompt),
-            seed=choice.seed,
-            choice=choice.index,
-            temperature=float(p.temperature),
-            top_k=p.top_k,
-            top_p=float(p.top_p),
+            sampling=Sampling(
+                seed=choice.seed,
+                choice=choice.index,
+                temperature=float(p.temperature),
+                top_k=p.top_k,
+                top_p=float(p.top_p),
+                min_p=float(p.min_p),
+                repetition_penalty=float(p.repetition_penalty),
+                presence_penalty=float(p.presence_penalty),
+                frequency_penalty=float(p.frequency_penalty),
+                logit_bias=p.logit_bias,
+                bad_words=self._bad_words(p.bad_words),
+                min_tokens=p.min_tokens,
+                stop_ids=tuple(sorted(stops)) if p.min_tokens else (),
+            ),
             max_tokens=p.max_tokens,
             stop_ids=stops,
+            logprobs=p.logprobs,
+            lookahead=p.speculation,
         )
+
+    def _bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Token sequences of words as they stand after a space and elsewhere."""
+        found = {
+            tuple(self.tokenizer.encode(text, add_special=False))
+            for word in words
+            for text in (word, " " + word.lstrip())
+        }
+        return tuple(sorted(found))
 
     # -- the engine -----------------------------------------------------------------------------------------------
 
@@ -285,6 +315,14 @@ class LLM:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _single(params: SamplingParams | None) -> SamplingParams:
+    """Parameters of a call that returns one text."""
+    params = params or SamplingParams()
+    if params.n != 1:
+        raise RequestRefused(f"this call returns one text, and n is {params.n}; use generate, or n=1.")
+    return params
 
 
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:

@@ -6,6 +6,7 @@ Metric definitions: DESIGN section 5. Tests: tests/ground/test_request.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from saguaro.errors import RequestRefused
 from saguaro.registry import nearest
 
 FinishReason = Literal["stop", "length", "abort"]
+MAX_CHOICES, MAX_LOGPROBS = 128, 20
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,24 @@ class SamplingParams:
         temperature: 0 is greedy; any value up to 100 is allowed.
         top_k: keep the k most likely tokens; 0 keeps all.
         top_p: keep the smallest set of tokens whose probability reaches `top_p`; 1 keeps all.
+        min_p: keep tokens at least `min_p` times as likely as the likeliest; 0 keeps all. Filters apply after
+            temperature: min_p, then top_k, then top_p.
+        repetition_penalty: divides positive and multiplies negative logits of tokens in prompt or output; 1 is off.
+        presence_penalty: taken from the logits of tokens in the output.
+        frequency_penalty: taken from them as often as they are in the output.
+        logit_bias: what to add to the logits of token ids.
+        bad_words: strings that are not generated, at the beginning of a word or within one.
+        min_tokens: so many tokens come before a stop token may; stop strings are not held back.
         seed: 64-bit key of the noise; None takes one from the system, which the result reports.
         max_tokens: at most this many tokens are generated.
         stop: strings that end the text before them (a string or a list of strings).
         stop_token_ids: further ids that end the generation.
         ignore_eos: do not end at the model's own stop ids.
-        n, logprobs: not built yet; anything but 1 and None is refused.
+        speculation: at most so many tokens of this request are proposed at a time; 0 decodes it without the draft, None
+            leaves it to the engine. It changes the speed, never the text.
+        n: independent choices of one prompt; choice i has its own noise, and choice 0 is what n = 1 gives.
+        logprobs: report the log probability of each token, and of this many of the likeliest (0 ... 20), by the
+            target's own law before temperature and filters; None reports nothing.
 
     Raises:
         RequestRefused: when a value is out of its range.
@@ -37,11 +51,19 @@ class SamplingParams:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    bad_words: tuple[str, ...] = ()
+    min_tokens: int = 0
     seed: int | None = None
     max_tokens: int = 128
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    speculation: int | None = None
     n: int = 1
     logprobs: int | None = None
 
@@ -49,6 +71,9 @@ class SamplingParams:
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids or ()))
+        words = (self.bad_words,) if isinstance(self.bad_words, str) else tuple(self.bad_words or ())
+        object.__setattr__(self, "bad_words", words)
+        object.__setattr__(self, "logit_bias", _pairs(self.logit_bias))
         _require(_is_number(self.temperature) and 0 <= self.temperature <= 100, "temperature must be in 0 ... 100")
         _require(_is_int(self.top_k) and self.top_k >= 0, "top_k must be a whole number, 0 (off) or more")
         _require(_is_number(self.top_p) and 0 < self.top_p <= 1, "top_p must be above 0 and at most 1")
@@ -59,8 +84,28 @@ class SamplingParams:
         _require(all(isinstance(s, str) and s for s in stop), "stop must be a string or strings, none of them empty")
         _require(all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "stop_token_ids must be token ids")
         _require(isinstance(self.ignore_eos, bool), "ignore_eos must be true or false")
-        _require(self.n == 1, "n above 1 is not built yet; send the prompt several times with different seeds")
-        _require(self.logprobs is None, "logprobs is not built yet; leave it out")
+        _require(_is_number(self.min_p) and 0 <= self.min_p <= 1, "min_p must be in 0 ... 1")
+        _require(
+            _is_number(self.repetition_penalty) and 0 < self.repetition_penalty <= 100,
+            "repetition_penalty must be above 0 and at most 100",
+        )
+        for name in ("presence_penalty", "frequency_penalty"):
+            value = getattr(self, name)
+            _require(_is_number(value) and -100 <= value <= 100, f"{name} must be in -100 ... 100")
+        _require(all(isinstance(w, str) and w for w in words), "bad_words must be strings, none of them empty")
+        _require(
+            _is_int(self.min_tokens) and 0 <= self.min_tokens <= self.max_tokens,
+            "min_tokens must be a whole number from 0 to max_tokens",
+        )
+        _require(
+            self.speculation is None or (_is_int(self.speculation) and self.speculation >= 0),
+            "speculation must be a whole number of 0 (off) or more",
+        )
+        _require(_is_int(self.n) and 1 <= self.n <= MAX_CHOICES, f"n must be a whole number in 1 ... {MAX_CHOICES}")
+        _require(
+            self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
+            f"logprobs must be a whole number in 0 ... {MAX_LOGPROBS}",
+        )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SamplingParams:
@@ -70,6 +115,15 @@ class SamplingParams:
             if name not in known:
                 raise RequestRefused(f"unknown sampling option {name!r}{nearest(name, known) or '.'}")
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class TokenLogprob:
+    """The log probability of a token, and the likeliest tokens at its place with theirs, best first."""
+
+    token_id: int
+    logprob: float
+    top: list[tuple[int, float]] = field(default_factory=list)
 
 
 @dataclass
@@ -133,7 +187,7 @@ class Completion:
     """One finished choice of one prompt.
 
     `text` ends before a stop string; `token_ids` keeps everything up to the token that completed it, and the stop
-    id. `seed` is the key that was used, also when the system chose it.
+    id. `seed` is the key that was used, also when the system chose it. `logprobs` has one entry for each token.
     """
 
     text: str
@@ -143,7 +197,7 @@ class Completion:
     metrics: RequestMetrics
     seed: int
     index: int = 0
-    logprobs: None = None
+    logprobs: list[TokenLogprob] | None = None
     origins: list[str] = field(default_factory=list)
 
 
@@ -156,6 +210,19 @@ class Delta:
     finish_reason: FinishReason | None = None
     origins: list[str] = field(default_factory=list)
     metrics: RequestMetrics | None = None
+    logprobs: list[TokenLogprob] | None = None
+
+
+def _pairs(bias: Any) -> tuple[tuple[int, float], ...]:
+    """A bias as pairs in order of id; JSON has the ids as strings."""
+    items = bias.items() if isinstance(bias, Mapping) else (bias or ())
+    try:
+        pairs = sorted((int(token), float(value)) for token, value in items)
+    except (TypeError, ValueError):
+        raise RequestRefused("logit_bias must map token ids to numbers.") from None
+    _require(all(token >= 0 and -100 <= value <= 100 for token, value in pairs), "logit_bias is in -100 ... 100")
+    _require(len({token for token, _ in pairs}) == len(pairs), "logit_bias names a token twice")
+    return tuple(pairs)
 
 
 def _require(condition: bool, message: str) -> None:

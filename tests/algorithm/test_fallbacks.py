@@ -1,7 +1,9 @@
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from saguaro.algorithm.fallbacks import propose_nothing, propose_random
-from saguaro.algorithm.terms import UniformLaw
+from saguaro.algorithm.fallbacks import propose_ngram, propose_nothing, propose_own_row, propose_random
+from saguaro.algorithm.terms import NOTHING, PointMassLaw, UniformLaw
 
 
 def test_nothing():
@@ -36,3 +38,29 @@ def test_random_is_keyed_and_carries_its_law():
         propose_random(1, 0, position=5, round_number=3, depth=3, vocab=1000),
     ]
     assert all(other.tokens != one.tokens for other in others)
+
+
+def by_hand(tokens: list[int], depth: int) -> tuple[int, ...]:
+    """Longest suffix first, last occurrence first."""
+    for size in range(min(4, len(tokens) - 1), 0, -1):
+        for start in range(len(tokens) - size - 1, -1, -1):
+            if tokens[start : start + size] == tokens[-size:]:
+                return tuple(tokens[start + size : start + size + depth])
+    return ()
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 256, 65536, 1 << 24]), max_size=24), st.integers(1, 5))
+def test_ngram_finds_what_followed(tokens, depth):
+    assert propose_ngram(tokens, depth=depth).tokens == by_hand(tokens, depth)
+
+
+def test_ngram_is_certain_of_its_tokens():
+    assert propose_ngram([5, 6, 7, 5, 6], depth=3).law == PointMassLaw()
+    assert propose_ngram([1, 2, 3], depth=3) == NOTHING
+    assert propose_ngram([], depth=3) == NOTHING
+
+
+def test_own_row_takes_the_likeliest_branch_of_the_same_place():
+    cached = [(0, (1, 2)), (2, ()), (2, (3, 4, 5)), (2, (6,))]
+    assert propose_own_row(2, cached, depth=2).tokens == (3, 4)
+    assert propose_own_row(1, cached, depth=2) == NOTHING

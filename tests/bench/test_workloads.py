@@ -57,4 +57,4 @@ def test_shipped_sets(root):
     sizes = {
         path.parent.name: len(read_prompts(path)) for path in (root / "benchmarks/prompts").glob("*/prompts.jsonl")
     }
-    assert sizes == {"humaneval": 164, "gsm8k_test": 256, "mt_bench": 80}
+    assert sizes == {"humaneval": 164, "gsm8k_test": 256, "mt_bench": 80, "long": 1}

@@ -39,6 +39,17 @@ def test_an_entry_is_found_by_its_whole_key_and_grows(ends: tuple[TargetPort, Dr
         assert target.find(1, other) is None
 
 
+def test_all_entries_of_a_round_are_listed_in_order(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    other = Key(5, 2, 10, 0, 4)
+    draft.publish(1, 2, Entry(other, (1,)), fresh=True)
+    draft.publish(1, 1, Entry(KEY, (7, 8)), fresh=True)
+    draft.publish(1, 3, Entry(Key(5, 1, 8, 0, 4), (9,)), fresh=True)
+    assert target.entries(1, 5, 2) == [Entry(KEY, (7, 8)), Entry(other, (1,))]
+    assert target.entries(1, 6, 2) == []
+    assert target.entries(0, 5, 2) == []
+
+
 def test_a_record_used_again_forgets_what_it_held(ends: tuple[TargetPort, DraftPort]) -> None:
     target, draft = ends
     draft.publish(0, 1, Entry(KEY, (7, 8, 9)), fresh=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
+from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
 from saguaro.execution.batch import Span
@@ -53,7 +54,7 @@ def started(
     worker = DraftWorker(drafter, port, page_size=PAGE, prefill_chunk=16)
     worker.times.measured(times)
     port.send(Configure(2, False, True, 1.0, budget, everything, (1, 1, 1)))
-    port.send(Admit(1, 0, 0, 0, 0, 0.0, 0, 1.0, (0,)))
+    port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
     worker.step()
     port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))
     worker.step()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saguaro.algorithm.options import Sampling
 from saguaro.engine.scheduler import Scheduler
 from saguaro.engine.sequence import Submission
 from saguaro.errors import RequestRefused
@@ -11,7 +12,7 @@ from saguaro.paging import PagePool
 
 
 def submission(number: int, length: int = 3, max_tokens: int = 5) -> Submission:
-    return Submission(number, tuple(range(1, length + 1)), 0, 0, 0.0, 0, 1.0, max_tokens, frozenset())
+    return Submission(number, tuple(range(1, length + 1)), Sampling(temperature=0.0), max_tokens, frozenset())
 
 
 def scheduler(pages: int = 8, rows: int = 2) -> Scheduler:

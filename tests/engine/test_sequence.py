@@ -2,12 +2,13 @@
 
 import pytest
 
+from saguaro.algorithm.options import Sampling
 from saguaro.engine.sequence import Sequence, Submission
 from saguaro.paging import PagePool, PageTable
 
 
 def sequence(max_tokens: int = 10, max_model_len: int = 64) -> Sequence:
-    submission = Submission(1, (1, 2, 3), 0, 0, 0.0, 0, 1.0, max_tokens, frozenset({9}))
+    submission = Submission(1, (1, 2, 3), Sampling(temperature=0.0), max_tokens, frozenset({9}))
     s = Sequence(submission, 0, PageTable(PagePool(4, 16)), max_model_len)
     s.tokens = [1, 2, 3]
     return s

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from saguaro.algorithm import noise, sampling
+from saguaro.algorithm.options import Sampling
 from saguaro.execution.sampler import Draw, draw_tokens, top_candidates
 
 
-def draws(count: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> list[Draw]:
-    return [Draw(temperature, top_k, top_p, 11, 0, position) for position in range(count)]
+def draws(count: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> list[Draw]:
+    sampling = Sampling(seed=11, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    return [Draw(sampling, position) for position in range(count)]
 
 
 def best_of(scores_RV: torch.Tensor) -> list[tuple[list[int], list[float]]]:
@@ -21,15 +23,20 @@ def best_of(scores_RV: torch.Tensor) -> list[tuple[list[int], list[float]]]:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0, 2.0])
-@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (5, 1.0), (0, 0.6), (8, 0.7)])
-def test_tokens_and_candidates_equal_the_pure_functions(temperature: float, top_k: int, top_p: float) -> None:
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "min_p"),
+    [(0, 1.0, 0.0), (5, 1.0, 0.0), (0, 0.6, 0.0), (8, 0.7, 0.0), (0, 1.0, 0.2), (8, 0.9, 0.1)],
+)
+def test_tokens_and_candidates_equal_the_pure_functions(
+    temperature: float, top_k: int, top_p: float, min_p: float
+) -> None:
     torch.manual_seed(0)
     logits_RV = 3 * torch.randn(40, 333)
-    each = draws(40, temperature, top_k, top_p)
+    each = draws(40, temperature, top_k, top_p, min_p)
     keys = [d.key for d in each]
-    wanted = sampling.draw_shared_noise(logits_RV, temperature, top_k, top_p, keys=keys)
+    wanted = sampling.draw_shared_noise(logits_RV, temperature, top_k, top_p, min_p, keys=keys)
     assert draw_tokens(logits_RV, each) == wanted
-    scores_RV = sampling.processed_scores(logits_RV, temperature, top_k, top_p)
+    scores_RV = sampling.processed_scores(logits_RV, temperature, top_k, top_p, min_p)
     if temperature > 0:
         scores_RV = scores_RV + noise.gumbel_rows(keys, 333)
     ranked, scores = top_candidates(logits_RV, each, 4)
@@ -58,7 +65,7 @@ def test_top_p_keeps_only_its_nucleus() -> None:  # B09
     logits_1V = 2 * torch.randn(1, 64)
     law_1V = sampling.law(logits_1V, 1.0, 0, 0.6)
     allowed = {i for i in range(64) if law_1V[0, i] > 0}
-    seen = {draw_tokens(logits_1V, [Draw(1.0, 0, 0.6, seed, 0, 3)])[0] for seed in range(400)}
+    seen = {draw_tokens(logits_1V, [Draw(Sampling(seed=seed, top_p=0.6), 3)])[0] for seed in range(400)}
     assert seen <= allowed
     assert len(seen) > 1
-    assert draw_tokens(logits_1V, [Draw(1.3, 1, 1.0, 5, 0, 3)]) == [int(logits_1V.argmax())]
+    assert draw_tokens(logits_1V, [Draw(Sampling(seed=5, temperature=1.3, top_k=1), 3)]) == [int(logits_1V.argmax())]

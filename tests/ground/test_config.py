@@ -24,7 +24,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
         ({"saguaro_c": 1.5, "verification": "rejection"}, "0 ... 1"),
         ({"fan_out": [1, 2], "lookahead": 3}, "K \\+ 1"),
         ({"fan_out": [1, 2], "budget": 4}, "differs from the sum"),
-        ({"fallback": "ngram"}, "not built yet"),
+        ({"fallback": "adaptive"}, "not built yet"),
         ({"profile": "x.json"}, "not built yet"),
         ({"max_batch": 0}, "max_batch"),
     ],

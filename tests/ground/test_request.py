@@ -21,6 +21,21 @@ from saguaro.request import RequestMetrics, SamplingParams
         {"stop": [""]},
         {"stop_token_ids": [-1]},
         {"ignore_eos": 1},
+        {"min_p": 1.5},
+        {"repetition_penalty": 0},
+        {"presence_penalty": float("nan")},
+        {"frequency_penalty": 101},
+        {"logit_bias": {1: 101}},
+        {"logit_bias": {-1: 1}},
+        {"logit_bias": {"a": 1}},
+        {"logit_bias": [(1, 2.0), (1, 3.0)]},
+        {"bad_words": [""]},
+        {"min_tokens": 200},
+        {"speculation": -1},
+        {"n": 0},
+        {"n": 1.0},
+        {"logprobs": -1},
+        {"logprobs": 21},
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, object]) -> None:
@@ -46,3 +61,8 @@ def test_rates_follow_their_definitions() -> None:
     assert m.depth == 7 / 3
     assert RequestMetrics().hit_rate is None
     assert RequestMetrics().acceptance_length is None
+
+
+def test_a_bias_is_kept_in_order_of_id_and_json_names_are_numbers() -> None:
+    assert SamplingParams(logit_bias={"7": 1, "3": -2}).logit_bias == ((3, -2.0), (7, 1.0))  # type: ignore[arg-type]
+    assert SamplingParams(bad_words="one").bad_words == ("one",)  # type: ignore[arg-type]

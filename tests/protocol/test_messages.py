@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import SOURCES, Admit, Configure, Decided, Message, Release, Taken, decode, encode
 
@@ -14,8 +15,11 @@ finite = st.floats(0, 100, allow_nan=False)
 messages = st.one_of(
     st.builds(
         Admit,
-        request=requests, row=u32, round=u32, seed=st.integers(0, 2**64 - 1), choice=u32,
-        temperature=finite, top_k=u32, top_p=finite, tokens=ids,
+        request=requests, row=u32, round=u32, prompt_length=u32, tokens=ids,
+        sampling=st.builds(
+            Sampling, seed=st.integers(0, 2**64 - 1), choice=u32, temperature=finite, top_k=u32, top_p=finite,
+            bad_words=st.lists(ids, max_size=2).map(tuple),
+        ),
     ),
     st.builds(
         Decided,
@@ -65,4 +69,13 @@ def test_another_version_is_refused_by_name() -> None:
 def test_a_negative_token_is_refused() -> None:
     frame = encode(Taken(1, 0, "neural", (5,)))[:-4] + b"\xff\xff\xff\xff"
     with pytest.raises(ProtocolError, match="negative"):
+        decode(frame)
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]", b'{"heat":1}  ', b'{"top_k":'])
+def test_damaged_sampling_options_are_refused(text: bytes) -> None:
+    whole = encode(Admit(1, 0, 0, 1, Sampling(top_k=3), (5,)))
+    body = whole[8:28] + len(text).to_bytes(4, "little") + text + b" " * (-len(text) % 4)
+    frame = whole[:4] + len(body).to_bytes(4, "little") + body
+    with pytest.raises(ProtocolError):
         decode(frame)

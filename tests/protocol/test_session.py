@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import Admit, Configure, Decided, Release, Taken
 from saguaro.protocol.session import ABSENT, RUNNING, TRANSITIONS, WAITING, Session
 
 
 def admit(round_: int = 0) -> Admit:
-    return Admit(7, 0, round_, 1, 0, 0.0, 0, 1.0, (1, 2))
+    return Admit(7, 0, round_, 2, Sampling(), (1, 2))
 
 
 def decided(round_: int, *, pending: bool = False) -> Decided:

@@ -1,8 +1,8 @@
 """From logits to scores, from scores to a law, and from either to a token.
 
-Processing is temperature, then top-k, then top-p on what top-k left. Ties go to the lower id everywhere, and no value
-of a row depends on the rows beside it: whatever sums over the vocabulary is computed row by row. A row that holds NaN
-or infinity yields `BROKEN_ROW` for itself alone. Shapes: R rows, V vocabulary.
+Processing is temperature, then min-p, then top-k, then top-p on what those left. Ties go to the lower id everywhere,
+and no value of a row depends on the rows beside it: whatever sums over the vocabulary is computed row by row. A row
+that holds NaN or infinity yields `BROKEN_ROW` for itself alone. Shapes: R rows, V vocabulary.
 Must not know: models, caches, which rows are drafts. Tests: tests/algorithm/test_sampling.py.
 """
 
@@ -24,7 +24,11 @@ PerRow = float | Sequence[float]
 
 
 def processed_scores(
-    logits_RV: torch.Tensor, temperature: PerRow = 1.0, top_k: PerRow = 0, top_p: PerRow = 1.0
+    logits_RV: torch.Tensor,
+    temperature: PerRow = 1.0,
+    top_k: PerRow = 0,
+    top_p: PerRow = 1.0,
+    min_p: PerRow = 0.0,
 ) -> torch.Tensor:
     """Scores whose softmax is the law: logits / T up to a constant a row, -inf where a filter removed the token.
 
@@ -34,21 +38,25 @@ def processed_scores(
             since the best token always passes them).
         top_k: keep the k best tokens; 0 keeps all.
         top_p: keep the smallest set of best tokens whose probability reaches top_p; 1 keeps all.
+        min_p: keep tokens at least min_p times as likely as the best; 0 keeps all.
 
     Returns:
         (R, V), a new tensor. Rows at temperature > 0 have 0 as their largest value, so no temperature overflows.
     """
     rows, vocab = logits_RV.shape
-    temperatures, ks, ps = (_per_row(value, rows) for value in (temperature, top_k, top_p))
+    temperatures, ks, ps, floors = (_per_row(value, rows) for value in (temperature, top_k, top_p, min_p))
     wide_RV = logits_RV if logits_RV.dtype == torch.float64 else logits_RV.float()
     hot = torch.tensor([t > _COLDEST for t in temperatures])[:, None]
     divisor_R1 = torch.tensor([t if t > _COLDEST else 1.0 for t in temperatures], dtype=wide_RV.dtype)[:, None]
     best_R1 = wide_RV.amax(dim=-1, keepdim=True)
     scores_RV = (wide_RV - torch.where(hot, best_R1, 0.0)) / divisor_R1
     for row in range(rows):
-        cut_k, cut_p = 0 < ks[row] < vocab, ps[row] < 1
-        if temperatures[row] <= _COLDEST or not (cut_k or cut_p) or not math.isfinite(best_R1[row].item()):
+        cut_k, cut_p, cut_low = 0 < ks[row] < vocab, ps[row] < 1, floors[row] > 0
+        filtered = temperatures[row] > _COLDEST and (cut_k or cut_p or cut_low)
+        if not filtered or not math.isfinite(best_R1[row].item()):
             continue
+        if cut_low:
+            scores_RV[row].masked_fill_(scores_RV[row] < math.log(floors[row]), -math.inf)
         if cut_k:
             keep_best_(scores_RV[row], int(ks[row]))
         if cut_p:
@@ -56,13 +64,19 @@ def processed_scores(
     return scores_RV
 
 
-def law(logits_RV: torch.Tensor, temperature: PerRow = 1.0, top_k: PerRow = 0, top_p: PerRow = 1.0) -> torch.Tensor:
+def law(
+    logits_RV: torch.Tensor,
+    temperature: PerRow = 1.0,
+    top_k: PerRow = 0,
+    top_p: PerRow = 1.0,
+    min_p: PerRow = 0.0,
+) -> torch.Tensor:
     """The law that each row is sampled from: (R, V), rows sum to 1; at temperature 0 all mass on the best token.
 
     The same function gives q for drawing and q for verifying, so the two cannot differ. A broken row is NaN.
     """
     temperatures = _per_row(temperature, len(logits_RV))
-    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p)
+    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p, min_p)
     p_RV = torch.softmax(scores_RV, dim=-1)
     cold = [row for row, t in enumerate(temperatures) if t <= _COLDEST]
     if cold:
@@ -77,6 +91,7 @@ def draw_shared_noise(
     temperature: PerRow = 1.0,
     top_k: PerRow = 0,
     top_p: PerRow = 1.0,
+    min_p: PerRow = 0.0,
     *,
     keys: Sequence[Key],
 ) -> list[int]:
@@ -89,6 +104,7 @@ def draw_shared_noise(
         temperature: as in `processed_scores`.
         top_k: as in `processed_scores`.
         top_p: as in `processed_scores`.
+        min_p: as in `processed_scores`.
         keys: one `noise.row_key` a row.
 
     Returns:
@@ -97,7 +113,7 @@ def draw_shared_noise(
     rows, vocab = logits_RV.shape
     temperatures = _per_row(temperature, rows)
     hot = [row for row in range(rows) if temperatures[row] > _COLDEST]
-    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p) if hot else logits_RV
+    scores_RV = processed_scores(logits_RV, temperatures, top_k, top_p, min_p) if hot else logits_RV
     if len(hot) == rows:
         scores_RV += gumbel_rows(keys, vocab)
     elif hot:

@@ -26,7 +26,7 @@ HELP = "/quit ends, /clear forgets the conversation, /stats shows speed and acce
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
     parser.add_argument("--system", metavar="TEXT", help="system message")
-    add_sampling_flags(parser)
+    add_sampling_flags(parser, without=("n", "logprobs"))
     add_engine_flags(parser)
 
 

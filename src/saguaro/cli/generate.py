@@ -119,6 +119,10 @@ def _prompts(options: argparse.Namespace) -> list[str]:
         raise ConfigError("a prompt is empty; give at least one character.")
     if options.stream and len(prompts) > 1:
         raise ConfigError("--stream takes one prompt; leave it out for several.")
+    if options.stream and getattr(options, "n", 1) != 1:
+        raise ConfigError("--stream gives one text; leave --n out.")
+    if hasattr(options, "logprobs") and not options.json:
+        raise ConfigError("--logprobs needs --json: there is no place for them in plain text.")
     if options.system is not None and not options.chat:
         raise ConfigError("--system needs --chat.")
     return prompts

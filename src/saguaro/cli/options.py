@@ -26,6 +26,15 @@ def _fan_out(text: str) -> str | tuple[int, ...]:
     return text
 
 
+def _bias(text: str) -> tuple[int, float]:
+    """`id=value`."""
+    token, _, value = text.partition("=")
+    try:
+        return int(token), float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form id=value") from None
+
+
 def _pair(text: str) -> tuple[str, Any]:
     """`key=value`, the value a whole number, a number or text."""
     key, equals, value = text.partition("=")
@@ -71,14 +80,28 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "temperature": (number, "0 is greedy"),
     "top_k": (whole, "keep the k most likely tokens; 0 keeps all"),
     "top_p": (number, "keep the smallest set of tokens that has this probability"),
+    "min_p": (number, "keep tokens at least this many times as likely as the best"),
+    "repetition_penalty": (number, "divides the logits of tokens in prompt or output"),
+    "presence_penalty": (number, "taken from the logits of tokens in the output"),
+    "frequency_penalty": (number, "taken as often as the token is in the output"),
+    "logit_bias": (_bias, "id=value, may be given several times"),
+    "bad_words": (str, "a string that is not generated; may be given several times"),
+    "min_tokens": (whole, "so many tokens come before a stop token may"),
     "seed": (whole, "key of the noise; without it one is drawn and reported"),
     "stop": (str, "end before this text; may be given several times"),
     "stop_token_ids": (whole, "end at this token; may be given several times"),
     "ignore_eos": (bool, "do not end at the model's own stop tokens"),
-    "n": (whole, "not built yet"),
-    "logprobs": (whole, "not built yet"),
+    "speculation": (whole, "tokens proposed at a time at most; 0 decodes without the draft"),
+    "n": (whole, "choices of each prompt, each with its own noise"),
+    "logprobs": (whole, "log probabilities of each token and of so many likeliest ones, with --json"),
 }
-REPEATED = ("drafter_options", "stop", "stop_token_ids")
+REPEATED = {
+    "drafter_options": "--drafter-option",
+    "stop": "--stop",
+    "stop_token_ids": "--stop-token-id",
+    "logit_bias": "--logit-bias",
+    "bad_words": "--bad-word",
+}
 
 
 def add_engine_flags(parser: Parser, *, without: tuple[str, ...] = (), target_required: bool = True) -> None:
@@ -154,7 +177,6 @@ def _add(
         if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
         elif name in REPEATED:
-            flag = flag.removesuffix("s") if name != "drafter_options" else "--drafter-option"
-            group.add_argument(flag, action="append", type=kind, metavar="X", **common)
+            group.add_argument(REPEATED[name], action="append", type=kind, metavar="X", **common)
         else:
             group.add_argument(flag, type=kind, metavar="X", required=name in required, **common)

@@ -17,9 +17,11 @@ import torch
 
 from saguaro.algorithm import saguaro_sampling, sampling
 from saguaro.algorithm.odds import Guesses, guess_odds
-from saguaro.execution.sampler import Draw, top_candidates
+from saguaro.algorithm.options import Sampling
+from saguaro.execution.sampler import Draw, laws, top_candidates
 from saguaro.protocol.messages import Configure
 
+GREEDY = Sampling(temperature=0.0)
 FEWEST_CANDIDATES = 4
 """So many are always ranked: odds of the first mean little without the others."""
 
@@ -45,7 +47,7 @@ class Drawer:
     def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[Guesses]:
         """Candidates of each row, best first: enough for the largest F_k beside a sent token."""
         if self._settings.rejection:
-            draws = [replace(d, temperature=0.0) for d in draws]
+            draws = [replace(d, sampling=GREEDY) for d in draws]
         ranked, scores = top_candidates(logits_WV, draws, self._count)
         return [Guesses(tokens, guess_odds(row)) for tokens, row in zip(ranked, scores, strict=True)]
 
@@ -53,8 +55,7 @@ class Drawer:
         """The processed law of each row (W, V) under `rejection`; None under shared noise, which needs none."""
         if not self._settings.rejection:
             return None
-        temperatures = [d.temperature for d in draws]
-        return sampling.law(logits_WV, temperatures, [d.top_k for d in draws], [d.top_p for d in draws])
+        return laws(logits_WV, draws)
 
     def draw(
         self,
@@ -78,9 +79,14 @@ class Drawer:
         for row in rows:
             one, how, last = due[row], draws[row], len(self._settings.fan_out) - 1
             assert one is not None
-            counts.append(self._settings.fan_out[min(one.depth, last)] if how.temperature > 0 else 0)
+            counts.append(self._settings.fan_out[min(one.depth, last)] if how.sampling.temperature > 0 else 0)
             number = sampling.uniform(
-                how.seed, how.choice, position=how.position, round_number=one.round, branch=one.branch, purpose="draft"
+                how.sampling.seed,
+                how.sampling.choice,
+                position=how.position,
+                round_number=one.round,
+                branch=one.branch,
+                purpose="draft",
             )
             numbers.append(number)
         if self._settings.saguaro_c < 1:

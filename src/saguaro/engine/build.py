@@ -77,7 +77,8 @@ def build_drafter(plan: Plan) -> Drafter:
     assert place is not None
     options: dict[str, Any] = dict(config.drafter_options)
     shortlist = options.pop("shortlist", SHORTLIST if place.dtype in ("int8", "int4") else None)
-    model = load(place, plan, shortlist=shortlist)
+    # A draft whose table is padded further than the target's must not draw what the target does not have.
+    model = load(place, plan, shortlist=min(shortlist or plan.vocab, plan.vocab))
     return DRAFTERS.get(config.drafter)(
         model,
         num_slots=place.num_pages * config.page_size,

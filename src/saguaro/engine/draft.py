@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from saguaro.algorithm.odds import Guesses, best_outcomes, likely_outcomes, rows_worth_running
+from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer, Due
 from saguaro.engine.adapt import measure_rows
@@ -23,7 +24,7 @@ from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
-from saguaro.execution.sampler import Draw
+from saguaro.execution.sampler import Draw, edit_rows_
 from saguaro.paging import PagePool
 from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
@@ -93,7 +94,7 @@ class DraftWorker:
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
-        draw = Draw(1.0, 0, 1.0, 0, 0, 0)
+        draw = Draw(Sampling(), 0)
 
         def step(span: Span) -> None:
             logits_WV = self.drafter.run([span])
@@ -269,8 +270,9 @@ class DraftWorker:
         for w in work:
             last = w.span.start + len(w.span.tokens)
             for position in range(last - w.span.wanted + 1, last + 1):
-                draws.append(w.row.draw(position))
+                draws.append(w.row.draw(position, w.branch))
                 owners.append((w, position))
+        edit_rows_(logits_WV, draws)
         ranked = self._drawer.rank(logits_WV, draws) if draws else []
         laws_WV = self._drawer.laws(logits_WV, draws) if draws else None
         for w in work:

@@ -89,10 +89,15 @@ class DraftRow:
         pairs = zip(self.ranked, self.proposal, strict=False)
         return math.prod(guesses.of(token) for guesses, token in pairs)
 
-    def draw(self, position: int) -> Draw:
-        """How the token at an absolute position is drawn."""
-        a = self.admit
-        return Draw(a.temperature, a.top_k, a.top_p, a.seed, a.choice, position)
+    def draw(self, position: int, branch: Branch | None = None) -> Draw:
+        """How the token at an absolute position is drawn, after the tail or after a branch."""
+        options, prompt = self.admit.sampling, self.admit.prompt_length
+        if not options.edited:
+            return Draw(options, position)
+        tokens = [*self.tokens, *self.proposal]
+        if branch is not None:
+            tokens = [*tokens[: self.length + branch.accepted], branch.bonus, *branch.tokens]
+        return Draw(options, position, tokens[:prompt], tokens[prompt:position])
 
     def key(self, accepted: int, bonus: int) -> Key:
         """The tag of an entry for an outcome of the round under verification."""

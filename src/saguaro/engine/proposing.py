@@ -16,15 +16,16 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
 import torch
+from torch.nn.functional import pad
 
 from saguaro.algorithm import sampling, verify, waiting
 from saguaro.algorithm.fan_out import open_fan_out
-from saguaro.algorithm.terms import DenseLaw, DraftLaw, Proposal, UniformLaw
+from saguaro.algorithm.terms import DenseLaw, Proposal
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.sequence import Proposed, Sequence
-from saguaro.execution.sampler import draw_tokens
+from saguaro.execution.sampler import draw_tokens, edit_rows_, filters
 from saguaro.protocol.messages import FIRST_ENTRY, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.transport.base import Entry, Key, TargetPort
@@ -122,11 +123,9 @@ class Proposer:
 
     def admit(self, s: Sequence) -> None:
         """Tell the draft of a row."""
-        if self.port is None or self.settings.lookahead == 0:
+        if self.port is None or self.settings.lookahead == 0 or s.submission.lookahead == 0:
             return
-        sub = s.submission
-        sampling_fields = (sub.seed % 2**64, sub.choice, sub.temperature, sub.top_k, sub.top_p)
-        self._send(Admit(s.request, s.row, s.round, *sampling_fields, tuple(s.tokens)))
+        self._send(Admit(s.request, s.row, s.round, s.prompt_length, s.submission.sampling, tuple(s.tokens)))
         s.admitted = self.port is not None
 
     def release(self, s: Sequence) -> None:
@@ -143,11 +142,15 @@ class Proposer:
     # -- outcomes ---------------------------------------------------------------------------------------------------
 
     def outcomes(self, logits_WV: torch.Tensor, rows: Rows[Sequence]) -> list[list[int]]:
-        """Accepted tokens and the bonus token of each row; an empty list where the logits are not numbers."""
+        """Accepted tokens and the bonus token of each row; an empty list where the logits are not numbers.
+
+        Bias, penalties and bans are applied to `logits_WV` in place.
+        """
         result: list[list[int]] = []
         at = 0
+        draws = [draw for s in rows for draw in s.draws()]
+        edit_rows_(logits_WV, draws)
         if not self.settings.rejection:
-            draws = [s.draw(len(s.tokens) + j) for s in rows for j in range(len(s.proposed.tokens) + 1)]
             own = draw_tokens(logits_WV, draws)
             for s in rows:
                 count = len(s.proposed.tokens) + 1
@@ -169,16 +172,13 @@ class Proposer:
     def _rejection(self, logits_JV: torch.Tensor, s: Sequence) -> list[int]:
         if bool(torch.isnan(logits_JV).any()):
             return []
-        sub, p = s.submission, s.proposed
-        p_JV = sampling.law(logits_JV, sub.temperature, sub.top_k, sub.top_p)
-        law: DraftLaw | None = DenseLaw(p.laws) if p.laws is not None else None
-        if p.source == "random":
-            law = UniformLaw(self.vocab)
+        own, p = s.submission.sampling, s.proposed
+        p_JV = sampling.law(logits_JV, *filters(own))
         accept, residual = verify.rejection_uniforms(
-            sub.seed, sub.choice, position=len(s.tokens), round_number=s.round, branch=None, depth=len(p.tokens)
+            own.seed, own.choice, position=len(s.tokens), round_number=s.round, branch=None, depth=len(p.tokens)
         )
         outcome = verify.verify_rejection(
-            p_JV, Proposal(p.tokens, law), accept_uniforms=accept, residual_uniforms=residual
+            p_JV, Proposal(p.tokens, p.law), accept_uniforms=accept, residual_uniforms=residual
         )
         return [*p.tokens[: outcome.accepted], outcome.bonus]
 
@@ -225,7 +225,7 @@ class Proposer:
         if not s.admitted or self.port is None:
             return None
         key = s.key(base, accepted, s.tokens[-1])
-        o = Open(s, key, limit=min(self.settings.lookahead, s.room - 1))
+        o = Open(s, key, limit=s.limit(self.settings.lookahead))
         ready = self.port.caught_up(s.row, s.request) and self._draft_lives()
         if self.settings.rejection:
             o.wanted, o.pending = o.limit, ready and o.limit > 0
@@ -262,15 +262,24 @@ class Proposer:
     def _without_draft(self, o: Open, ready: bool) -> None:
         """A proposal that the target draws itself, or none."""
         s = o.sequence
-        fallback = self.fallback
-        tokens: tuple[int, ...] = ()
-        source = "none"
-        if not fallback.asks_draft and o.limit > 0:
-            sub = s.submission
-            missed = Missed(tuple(s.tokens), sub.seed, sub.choice, s.round + 1, o.limit, self.vocab)
-            tokens, source = fallback.propose(missed).tokens, fallback.source
-        s.proposed = Proposed(tokens, source, len(tokens))
-        self._decide(o, source, tokens)
+        if not self.fallback.asks_draft and o.limit > 0:
+            s.proposed = self._own(o)
+        self._decide(o, s.proposed.source, s.proposed.tokens)
+
+    def _own(self, o: Open) -> Proposed:
+        """What the fallback proposes without the draft."""
+        s, fallback = o.sequence, self.fallback
+        cached: tuple[tuple[int, tuple[int, ...]], ...] = ()
+        if fallback.reads_cache and self.port is not None:
+            entries = self.port.entries(s.row, s.request, o.key.round)
+            cached = tuple((entry.key.accepted, entry.tokens) for entry in entries if self._valid(entry))
+        own = s.submission.sampling
+        proposal = fallback.propose(
+            Missed(tuple(s.tokens), own.seed, own.choice, s.round + 1, o.limit, self.vocab, o.key.accepted, cached)
+        )
+        if not proposal.tokens:
+            return Proposed()
+        return Proposed(proposal.tokens, fallback.source, len(proposal.tokens), law=proposal.law)
 
     def _decide(self, o: Open, source: str, tokens: tuple[int, ...]) -> None:
         key = o.key
@@ -323,7 +332,8 @@ class Proposer:
         source = "hit" if o.covered else ("neural" if tokens else "none")
         s.proposed = Proposed(tokens, source, len(tokens), pending=True)
         if self.settings.rejection and tokens:
-            s.proposed.laws = self.port.laws(s.row, len(tokens))
+            laws_KV = self.port.laws(s.row, len(tokens))
+            s.proposed.law = DenseLaw(pad(laws_KV, (0, self.vocab - laws_KV.shape[1])))
         # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.
         now = time.monotonic()
         ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
@@ -331,11 +341,9 @@ class Proposer:
         self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
 
     def _take_own(self, o: Open) -> None:
-        s, sub = o.sequence, o.sequence.submission
-        missed = Missed(tuple(s.tokens), sub.seed, sub.choice, s.round + 1, o.limit, self.vocab)
-        tokens = self.fallback.propose(missed).tokens
-        s.proposed = Proposed(tokens, self.fallback.source, len(tokens))
-        self._send(Taken(s.request, o.key.round, self.fallback.source, tokens))
+        s = o.sequence
+        s.proposed = self._own(o)
+        self._send(Taken(s.request, o.key.round, s.proposed.source, s.proposed.tokens))
 
     def _await_entry(self, o: Open, enough: Callable[[Entry], bool]) -> Entry | None:
         """The deepest valid entry for a pending key, once it is enough or the wait has lasted too long."""

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-
+from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.terms import DraftLaw
 from saguaro.execution.sampler import Draw
 from saguaro.paging import PageTable
+from saguaro.request import TokenLogprob
 from saguaro.transport.base import Key
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A request as the workers see it: token ids and numbers only. `stop_ids` end the generation."""
+    """A request as the workers see it: token ids and numbers only. `stop_ids` end the generation.
+
+    `lookahead` is the most tokens that may be proposed at a time; None leaves it to the engine.
+    """
 
     request: int
     prompt: tuple[int, ...]
-    seed: int
-    choice: int
-    temperature: float
-    top_k: int
-    top_p: float
+    sampling: Sampling
     max_tokens: int
     stop_ids: frozenset[int]
+    logprobs: int | None = None
+    lookahead: int | None = None
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class Proposed:
     tokens: tuple[int, ...] = ()
     source: str = "none"
     depth: int = 0
-    laws: torch.Tensor | None = None
+    law: DraftLaw | None = None
     wait_seconds: float = 0.0
     pending: bool = False
 
@@ -56,6 +58,7 @@ class RoundReport:
     draw_seconds: float
     time: float
     finish: str | None = None
+    logprobs: list[TokenLogprob] | None = None
 
 
 @dataclass(slots=True)
@@ -95,10 +98,20 @@ class Sequence:
         generated = len(self.tokens) - self.prompt_length
         return min(self.submission.max_tokens - generated, self.max_model_len - len(self.tokens))
 
-    def draw(self, position: int) -> Draw:
-        """How the token at an absolute position is drawn."""
-        s = self.submission
-        return Draw(s.temperature, s.top_k, s.top_p, s.seed, s.choice, position)
+    def limit(self, lookahead: int) -> int:
+        """Tokens of the next proposal at most: K, what the request allows, and what there is room for."""
+        own = self.submission.lookahead
+        return min(lookahead if own is None else min(lookahead, own), self.room - 1)
+
+    def draws(self) -> list[Draw]:
+        """How the tokens of this round are drawn: after the last token, and after each token of the proposal."""
+        options, start = self.submission.sampling, len(self.tokens)
+        count = len(self.proposed.tokens) + 1
+        if not options.edited:
+            return [Draw(options, start + j) for j in range(count)]
+        output = [*self.tokens[self.prompt_length :], *self.proposed.tokens]
+        end = len(output) - count + 1
+        return [Draw(options, start + j, self.submission.prompt, output[: end + j]) for j in range(count)]
 
     def commit(self, tokens: list[int]) -> list[int]:
         """Append tokens up to the first that ends the request; return those kept and set `finish` if it ended."""

@@ -17,6 +17,9 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from saguaro.algorithm.options import Sampling
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.proposing import Proposer, Settings
@@ -25,8 +28,9 @@ from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.runner import Runner
-from saguaro.execution.sampler import Draw, draw_tokens
+from saguaro.execution.sampler import Draw, draw_tokens, token_logprobs
 from saguaro.paging import PagePool
+from saguaro.request import TokenLogprob
 from saguaro.transport.base import TargetPort
 
 
@@ -40,6 +44,12 @@ class Failure:
 
 
 Event = tuple[int, RoundReport] | Failure
+
+
+def _raw(logits_WV: torch.Tensor, rows: Rows[Sequence]) -> torch.Tensor:
+    """The logits as log probabilities want them: a copy where a request both asks for those and changes its logits."""
+    asked = any(s.submission.logprobs is not None and s.submission.sampling.edited for s in rows)
+    return logits_WV.clone() if asked else logits_WV
 
 
 class TargetWorker:
@@ -124,8 +134,11 @@ class TargetWorker:
         assert logits_WV is not None
         self.proposer.prefilled()
         sequence.proposed = Proposed(source="prefill")
+        raw_WV = _raw(logits_WV, [sequence])
         [own] = self.proposer.outcomes(logits_WV, [sequence])
-        self._finish_round(sequence, accepted=0, tokens=own, seconds=sequence.prefill_seconds, drawing=0.0)
+        logprobs = self._logprobs(sequence, raw_WV, own)
+        seconds = sequence.prefill_seconds
+        self._finish_round(sequence, accepted=0, tokens=own, seconds=seconds, drawing=0.0, logprobs=logprobs)
         if sequence.finish is None:
             self.proposer.propose([(sequence, sequence.prompt_length, 0)])
 
@@ -139,6 +152,7 @@ class TargetWorker:
             spans.append(Span(tokens, start, s.table.pages, slots, wanted=len(tokens)))
         logits_WV = self.runner.run(spans)  # line 8: verify
         assert logits_WV is not None
+        raw_WV = _raw(logits_WV, rows)
         verified = time.monotonic()
         outcomes = self.proposer.outcomes(logits_WV, rows)
         ended = time.monotonic()
@@ -147,20 +161,38 @@ class TargetWorker:
         if len(rows) == 1:
             self.estimates.verify.took(total, seconds)
         going_on: list[tuple[Sequence, int, int]] = []
+        at = 0
         for s, tokens in zip(rows, outcomes, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
+            logprobs = self._logprobs(s, raw_WV[at:], tokens)
+            at += len(s.proposed.tokens) + 1
             if not tokens:
                 self._fail(s, "the model returned a value that is not a number for this request.")
                 continue
             self.estimates.verified(len(s.proposed.tokens), accepted)
-            self._finish_round(s, accepted=accepted, tokens=tokens, seconds=seconds, drawing=drawing)
+            self._finish_round(s, accepted=accepted, tokens=tokens, seconds=seconds, drawing=drawing, logprobs=logprobs)
             if s.finish is None:
                 going_on.append((s, base, accepted))
         waited = self.proposer.propose(going_on)  # lines 9-13
         committed = sum(len(tokens) for tokens in outcomes)
         self.estimates.round_took(committed, seconds + waited)
 
-    def _finish_round(self, s: Sequence, *, accepted: int, tokens: Rows[int], seconds: float, drawing: float) -> None:
+    @staticmethod
+    def _logprobs(s: Sequence, logits_WV: torch.Tensor, tokens: Rows[int]) -> list[TokenLogprob] | None:
+        """Of the tokens of a round, whose rows are the first of `logits_WV`, where the request asks for them."""
+        count = s.submission.logprobs
+        return None if count is None or not tokens else token_logprobs(logits_WV, tokens, count)
+
+    def _finish_round(
+        self,
+        s: Sequence,
+        *,
+        accepted: int,
+        tokens: Rows[int],
+        seconds: float,
+        drawing: float,
+        logprobs: list[TokenLogprob] | None,
+    ) -> None:
         if not tokens:
             self._fail(s, "the model returned a value that is not a number for this request.")
             return
@@ -178,6 +210,7 @@ class TargetWorker:
             draw_seconds=drawing,
             time=time.monotonic(),
             finish=s.finish,
+            logprobs=None if logprobs is None else logprobs[: len(kept)],
         )
         if s.finish is not None:
             self._leave(s)
@@ -196,7 +229,7 @@ class TargetWorker:
 
     def measure(self, rows: Rows[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included."""
-        draw = Draw(1.0, 0, 1.0, 0, 0, 0)
+        draw = Draw(Sampling(), 0)
 
         def verify(span: Span) -> None:
             logits_WV = self.runner.run([span])

@@ -1,6 +1,6 @@
 """The target's own draw at every position, exactly as it would be without speculation (DESIGN D1).
 
-The fast path draws argmax(logit / T - log E) in one native pass over the row; top-k and top-p take the row through
+The fast path draws argmax(logit / T - log E) in one native pass over the row; filters take the row through
 `algorithm/sampling.py`, which is also the oracle of the fast path. Which path is taken depends on the request alone,
 never on the batch. Must not know: proposals, outcomes, caches. Tests: tests/execution/test_sampler.py.
 """
@@ -13,29 +13,36 @@ from dataclasses import dataclass
 import torch
 
 from saguaro import native
-from saguaro.algorithm import noise, sampling
+from saguaro.algorithm import sampling
+from saguaro.algorithm.edits import edit_
+from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.ranking import stable_topk
+from saguaro.request import TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How one row is drawn: the sampling options of its request and the key of its position."""
+    """How one row is drawn: the options of its choice and its absolute position.
 
-    temperature: float
-    top_k: int
-    top_p: float
-    seed: int
-    choice: int
+    `prompt` and `output` are the tokens before that position; they may be left out where the options change no logits.
+    """
+
+    sampling: Sampling
     position: int
+    prompt: Sequence[int] = ()
+    output: Sequence[int] = ()
 
     @property
     def key(self) -> tuple[int, int]:
         """The noise key (two 32-bit words)."""
-        return noise.row_key(self.seed, self.choice, self.position)
+        return self.sampling.key(self.position)
 
-    @property
-    def filtered(self) -> bool:
-        """Whether top-k or top-p apply; at temperature 0 they change nothing."""
-        return self.temperature > 0 and (self.top_k > 0 or self.top_p < 1)
+
+def edit_rows_(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> None:
+    """Bias, penalties and bans of each row, in place; before anything is drawn or ranked."""
+    for row, one in enumerate(draws):
+        if one.sampling.edited:
+            edit_(logits_RV[row], one.sampling, one.prompt, one.output)
 
 
 def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
@@ -44,7 +51,7 @@ def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
     native.argmax_noisy(logits_RV, *_keys_and_temperatures(draws), out_R)
     tokens = out_R.tolist()
     for row, one in enumerate(draws):
-        if one.filtered and tokens[row] >= 0:
+        if one.sampling.filtered and tokens[row] >= 0:
             scores_V = _filtered_scores(logits_RV[row : row + 1], one)
             tokens[row] = int(torch.argmax(scores_V))
     return tokens
@@ -62,7 +69,7 @@ def top_candidates(
     native.top_noisy(logits_RV, *_keys_and_temperatures(draws), ids_Rn, scores_Rn)
     ranked, scores = ids_Rn.tolist(), scores_Rn.tolist()
     for row, one in enumerate(draws):
-        if one.filtered:
+        if one.sampling.filtered:
             best = torch.topk(_filtered_scores(logits_RV[row : row + 1], one), count)
             ranked[row], scores[row] = best.indices.tolist(), best.values.tolist()
         fine = sum(1 for score in scores[row] if score > float("-inf"))
@@ -70,15 +77,37 @@ def top_candidates(
     return ranked, scores
 
 
+def token_logprobs(logits_RV: torch.Tensor, tokens: Sequence[int], count: int) -> list[TokenLogprob]:
+    """Log probability of row r's token and of its `count` likeliest tokens, under softmax of the logits as they are."""
+    logprobs_RV = torch.log_softmax(logits_RV[: len(tokens)], dim=-1)
+    chosen = logprobs_RV.gather(1, torch.tensor(tokens)[:, None])[:, 0].tolist()
+    if not count:
+        return [TokenLogprob(token, value) for token, value in zip(tokens, chosen, strict=True)]
+    values, ids = stable_topk(logprobs_RV, count)
+    tops = [list(zip(i, v, strict=True)) for i, v in zip(ids.tolist(), values.tolist(), strict=True)]
+    return [TokenLogprob(*each) for each in zip(tokens, chosen, tops, strict=True)]
+
+
 def _keys_and_temperatures(draws: Sequence[Draw]) -> tuple[torch.Tensor, torch.Tensor]:
-    keys_R2 = torch.tensor([(0, 0) if d.temperature == 0 else d.key for d in draws], dtype=torch.int64)
-    temperature_R = torch.tensor([d.temperature for d in draws], dtype=torch.float32)
+    keys_R2 = torch.tensor([(0, 0) if d.sampling.temperature == 0 else d.key for d in draws], dtype=torch.int64)
+    temperature_R = torch.tensor([d.sampling.temperature for d in draws], dtype=torch.float32)
     return keys_R2, temperature_R
 
 
+def laws(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor:
+    """The law (R, V) that each row is drawn from."""
+    columns = zip(*(filters(d.sampling) for d in draws), strict=True)
+    return sampling.law(logits_RV, *(list(column) for column in columns))
+
+
+def filters(options: Sampling) -> tuple[float, float, float, float]:
+    """Temperature, top-k, top-p and min-p, in the order in which `algorithm/sampling.py` takes them."""
+    return options.temperature, options.top_k, options.top_p, options.min_p
+
+
 def _filtered_scores(logits_1V: torch.Tensor, one: Draw) -> torch.Tensor:
-    """Noisy scores of one row under top-k and top-p; what is filtered out is -inf."""
-    scores_1V = sampling.processed_scores(logits_1V, one.temperature, one.top_k, one.top_p)
+    """Noisy scores of one row under its filters; what is filtered out is -inf."""
+    scores_1V = sampling.processed_scores(logits_1V, *filters(one.sampling))
     gumbel_V = torch.empty(scores_1V.shape[1], dtype=torch.float32)
     native.gumbel(one.key, gumbel_V)
     return scores_1V[0] + gumbel_V

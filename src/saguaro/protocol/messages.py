@@ -1,8 +1,9 @@
 """The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
 
-Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32. A frame of
-another version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0
-(prefill). Must not know: who sends, how bytes move. Tests: tests/protocol/test_messages.py.
+Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
+the sampling options between them, as JSON with its length). A frame of another version, an unknown kind, a wrong length
+or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill). Must not know: who sends, how bytes move.
+Tests: tests/protocol/test_messages.py.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from saguaro.algorithm import options
+from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 
-VERSION = 2
+VERSION = 3
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
+LENGTH = struct.Struct("<I")
 SOURCES = ("hit", "none", "random", "ngram", "own_row", "neural", "pending")
 FIRST_ENTRY, MISS_ANSWER = 1, 2
 """Kinds of an entry: tokens for an outcome, or the draft's word that it has none (rejection only)."""
@@ -24,22 +28,21 @@ FIRST_ENTRY, MISS_ANSWER = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """A row joins: everything that the draft must know of the request. `tokens` are prompt and output so far."""
+    """A row joins: everything that the draft must know of the request. `tokens` are prompt and output so far, the first
+    `prompt_length` of them the prompt.
+    """
 
     KIND: ClassVar[int] = 1
-    BODY: ClassVar[struct.Struct] = struct.Struct("<QIIQIdId")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIII")
     request: int
     row: int
     round: int
-    seed: int
-    choice: int
-    temperature: float
-    top_k: int
-    top_p: float
+    prompt_length: int
+    sampling: Sampling
     tokens: tuple[int, ...]
 
     def _fields(self) -> tuple[object, ...]:
-        return (self.request, self.row, self.round, self.seed, self.choice, self.temperature, self.top_k, self.top_p)
+        return (self.request, self.row, self.round, self.prompt_length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,12 @@ _KINDS: dict[int, Any] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Co
 
 def encode(message: Message) -> bytes:
     """The frame of a message."""
-    body = message.BODY.pack(*message._fields()) + array("i", message.tokens).tobytes()
+    body = message.BODY.pack(*message._fields())
+    if isinstance(message, Admit):
+        text = options.encode(message.sampling)
+        text += b" " * (-len(text) % 4)
+        body += LENGTH.pack(len(text)) + text
+    body += array("i", message.tokens).tobytes()
     return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
 
 
@@ -152,8 +160,12 @@ def decode(frame: bytes) -> Message:
     if cls is None or length != len(frame) - HEADER.size or length < cls.BODY.size or (length - cls.BODY.size) % 4:
         raise ProtocolError(f"a frame of kind {kind} and length {length} is damaged.")
     values = list(cls.BODY.unpack_from(frame, HEADER.size))
+    rest = frame[HEADER.size + cls.BODY.size :]
+    if kind == Admit.KIND:
+        sampling, rest = _take_sampling(rest)
+        values.append(sampling)
     tokens = array("i")
-    tokens.frombytes(frame[HEADER.size + cls.BODY.size :])
+    tokens.frombytes(rest)
     if kind in (Decided.KIND, Taken.KIND):
         index = 5 if kind == Decided.KIND else 2
         if values[index] >= len(SOURCES):
@@ -168,3 +180,16 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError("a frame holds a negative token id.")
     message: Message = cls(*values, tuple(tokens))
     return message
+
+
+def _take_sampling(rest: bytes) -> tuple[Sampling, bytes]:
+    if len(rest) < LENGTH.size:
+        raise ProtocolError("a frame ends before its sampling options.")
+    [size] = LENGTH.unpack_from(rest)
+    text, rest = rest[LENGTH.size : LENGTH.size + size], rest[LENGTH.size + size :]
+    if len(text) < size or size % 4:
+        raise ProtocolError("a frame ends within its sampling options.")
+    try:
+        return options.decode(text), rest
+    except (ValueError, TypeError) as error:
+        raise ProtocolError(f"a frame holds damaged sampling options: {error}.") from error

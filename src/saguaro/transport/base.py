@@ -65,8 +65,11 @@ class TargetPort(Protocol):
     def find(self, row: int, key: Key) -> Entry | None:
         """The entry for `key`, or None. Never blocks; entries with another tag are not seen."""
 
+    def entries(self, row: int, request: int, round_: int) -> list[Entry]:
+        """All entries for outcomes of a round, as deep as they are, in the order in which branches were opened."""
+
     def laws(self, row: int, count: int) -> torch.Tensor:
-        """q of the first `count` tokens of the row's proposal, (count, V) float32; `rejection` only."""
+        """q of the first `count` tokens of the row's proposal, (count, V or fewer) float32; `rejection` only."""
 
     def caught_up(self, row: int, request: int) -> bool:
         """Whether the draft holds the row's whole context."""
@@ -104,7 +107,9 @@ class DraftPort(Protocol):
         """
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
-        """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it."""
+        """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it. A law may be
+        narrower than the target's vocabulary: the ids that it leaves out have no mass.
+        """
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         """Say how far a row is; `full_round` is the round whose branches are complete, or -1."""

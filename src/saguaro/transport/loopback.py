@@ -42,6 +42,10 @@ class Loopback:
                 return entry
         return None
 
+    def entries(self, row: int, request: int, round_: int) -> list[Entry]:
+        found = sorted(self._entries.get(row, {}).items())
+        return [entry for _, entry in found if (entry.key.request, entry.key.round) == (request, round_)]
+
     def laws(self, row: int, count: int) -> torch.Tensor:
         return torch.stack([self._laws[row, depth] for depth in range(count)])
 

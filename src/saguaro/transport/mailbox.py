@@ -127,6 +127,15 @@ class MailboxTarget(Mailbox):
             at = self._map.find(tag, at + 4, end)
         return None
 
+    def entries(self, row: int, request: int, round_: int) -> list[Entry]:
+        found = []
+        for record in self._entries[row]:
+            generation, low, high, number, base, accepted, bonus = record[2:TAG].tolist()
+            if (generation, low | high << 31, number) == (self.shape.generation, request, round_):
+                entry = self.find(row, Key(request, round_, base, accepted, bonus))
+                found += [entry] if entry is not None else []
+        return found
+
     def laws(self, row: int, count: int) -> torch.Tensor:
         return torch.from_numpy(self._laws[row, :count].copy())
 
@@ -193,7 +202,9 @@ class MailboxDraft(Mailbox):
         record[0] = count
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
-        self._laws[row, depth] = law_V.numpy()
+        record, count = self._laws[row, depth], law_V.shape[0]
+        record[:count] = law_V.numpy()
+        record[count:] = 0.0  # a shortlist head leaves the last ids out
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         state = self._rows[row]

@@ -1,7 +1,8 @@
 """Answers to a miss (Section 4.3, DESIGN D9): a plug point.
 
 A fallback says who draws the proposal of an uncovered outcome and under which law, so that verification stays lossless.
-`none` proposes nothing, `random` draws uniformly, `neural` asks the draft, now, for the missed rows only.
+`none` proposes nothing, `random` draws uniformly, `ngram` looks the row's own text up, `own_row` takes the row's
+likeliest branch for another bonus token, `neural` asks the draft, now, for the missed rows only.
 """
 
 from saguaro.registry import Table
@@ -11,6 +12,8 @@ FALLBACKS = Table(
     {
         "none": "saguaro.drafting.fallbacks.none:NoFallback",
         "random": "saguaro.drafting.fallbacks.random:RandomFallback",
+        "ngram": "saguaro.drafting.fallbacks.ngram:NGramFallback",
+        "own_row": "saguaro.drafting.fallbacks.own_row:OwnRowFallback",
         "neural": "saguaro.drafting.fallbacks.neural:NeuralFallback",
     },
 )

@@ -13,7 +13,11 @@ from saguaro.algorithm.terms import Proposal
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A row whose outcome no branch covers. `tokens` are its committed tokens; the draws are keyed as in DESIGN D1."""
+    """A row whose outcome no branch covers. `tokens` are its committed tokens; the draws are keyed as in DESIGN D1.
+
+    `accepted` is k of the outcome; `cached`, for fallbacks that read it, holds (k, tokens) of the round's branches,
+    likeliest first.
+    """
 
     tokens: tuple[int, ...]
     seed: int
@@ -21,13 +25,18 @@ class Missed:
     round: int
     lookahead: int
     vocab: int
+    accepted: int = 0
+    cached: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class Fallback(ABC):
-    """One answer to a miss. `asks_draft` is True when the draft must draw the tokens (the target then waits)."""
+    """One answer to a miss. `asks_draft` is True when the draft must draw the tokens (the target then waits),
+    `reads_cache` when `Missed.cached` is wanted.
+    """
 
     source: str
     asks_draft: bool = False
+    reads_cache: bool = False
 
     @abstractmethod
     def propose(self, missed: Missed) -> Proposal:
