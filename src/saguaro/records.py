@@ -126,11 +126,19 @@ def describe(record: dict[str, Any]) -> str:
     parts = [
         models,
         f"{config.get('num_prompts')} prompts of {config.get('dataset')} × {config.get('max_tokens')} tokens",
-        f"{record['runs'][0].get('dtype') if record.get('runs') else None}",
+        _dtypes(record),
         f"{machine.get('cpu')}, {machine.get('cores')} cores",
         f"median of {len({run.get('repeat') for run in record['runs']})} interleaved repeats (lowest–highest)",
     ]
     return "; ".join(part for part in parts if part and "None" not in part)
+
+
+def _dtypes(record: dict[str, Any]) -> str:
+    """The target's dtype, and the draft's where it is another."""
+    dtype = str(record["runs"][0].get("dtype") if record.get("runs") else None)
+    plans = [engine.get("plan") or {} for engine in record.get("engines", {}).values()]
+    other = {str(plan["draft_dtype"]) for plan in plans if plan.get("draft_dtype")} - {dtype}
+    return f"{dtype}, draft {' and '.join(sorted(other))}" if other else dtype
 
 
 def fill(text: str, results: Path) -> str:
