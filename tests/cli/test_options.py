@@ -61,9 +61,13 @@ def test_fan_out_by_list():
 def test_sampling_values_arrive():
     options = parse(
         "--temperature", "0.7", "--top-k", "5", "--top-p", "0.9", "--seed", "-1", "--max-tokens", "7", "--stop", "a",
-        "--stop", "b", "--stop-token-id", "3", "--ignore-eos",
+        "--stop", "b", "--stop-token-id", "3", "--ignore-eos", "--logit-bias", "9=1.5", "--logit-bias", "4=-2",
+        "--bad-word", "no", "--min-p", "0.1", "--speculation", "2", "--n", "3",
     )  # fmt: skip
-    assert sampling_params(options) == SamplingParams(0.7, 5, 0.9, -1, 7, ("a", "b"), (3,), ignore_eos=True)
+    assert sampling_params(options) == SamplingParams(
+        0.7, 5, 0.9, -1, 7, ("a", "b"), (3,), ignore_eos=True, n=3, min_p=0.1, speculation=2, bad_words=("no",),
+        logit_bias={4: -2, 9: 1.5},
+    )  # fmt: skip
 
 
 def test_llm_arguments_make_the_same_configuration(monkeypatch):

@@ -219,11 +219,12 @@ def _parts_done(model: ModelFile, folder: Path) -> int:
 def _size(folder: Path) -> int:
     """Bytes of the files under a folder whose files come and go."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for parent, _, names in os.walk(folder):  # skips a folder that went away meanwhile
+        for name in names:
+            try:
+                total += (Path(parent) / name).stat().st_size
+            except OSError:
+                continue
     return total
 
 
