@@ -110,10 +110,6 @@ class DraftRow:
             return self.proposal[known:]
         return self.tokens[self.kv :] + self.proposal
 
-    def token_at(self, position: int) -> int:
-        """The token at a position of tail and proposal."""
-        return self.tokens[position] if position < self.length else self.proposal[position - self.length]
-
     def decide(self, message: Decided) -> tuple[list[int], list[int]]:
         """Apply the outcome of the round: commit, keep what a matching branch prepared, drop the rest.
 
