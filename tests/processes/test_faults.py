@@ -60,8 +60,12 @@ def test_a_slow_or_lying_draft_changes_nothing(fault: str, expected: list[int]) 
     short = SamplingParams(temperature=1.0, max_tokens=80, seed=3, ignore_eos=True)
     with LLM(TARGET, DRAFT, mode="ssd", lookahead=3, budget=6, **options, **SIZES) as llm:
         assert llm.generate([1, 2, 3], short)[0].token_ids == expected[:80]
-        if fault == "garble":
-            assert llm.statistics()["garbled_entries"] > 0
+        deadline = time.monotonic() + 30
+        while (
+            fault == "garble" and not llm.statistics()["garbled_entries"]
+        ):  # whether one is looked at depends on speed
+            assert llm.generate([1, 2, 3], short)[0].token_ids == expected[:80]
+            assert time.monotonic() < deadline
 
 
 def test_a_dead_target_is_an_error_that_names_it() -> None:
