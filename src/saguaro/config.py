@@ -6,6 +6,7 @@ Must not know: torch, devices that exist, model files. Tests: tests/ground/test_
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,6 +22,14 @@ FALLBACKS = ("auto", "none", "random", "ngram", "own_row", "neural")
 NOT_YET = {"fallback": ("adaptive",), "fan_out": ("optimal",)}
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
+OPTIONAL = (
+    ("max_model_len", 2, 1 << 20),
+    ("max_waiting", 1, 1 << 20),
+    ("kv_pages", 1, 1 << 24),
+    ("draft_kv_pages", 1, 1 << 24),
+)
+"""Whole numbers that may be left out, with their ranges."""
+UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,14 @@ class EngineConfig:
         drafter: member of the drafter table, or a dotted path.
         drafter_options: passed to the drafter.
         page_size: slots of a page.
-        prefill_chunk: tokens of a prompt that run in one call.
+        prefill_chunk: tokens of prompts that run in one step.
+        mixed_chunk: the same beside rows that decode; `auto` keeps such a step below twice its usual time.
+        max_step_tokens: tokens of all rows in one step, proposals included.
+        max_waiting: requests that may wait for a row; further ones are refused. None is no limit.
+        kv_memory: bytes for the keys and values of each model, or a text such as `2GiB`; None takes what `max_batch`
+            rows of full length need, at most 2 GiB.
+        kv_pages, draft_kv_pages: pages of the target and of the draft, instead of `kv_memory`.
+        prefix_cache: keep keys and values of what ran, for prompts that begin alike.
         restart_draft: start a new draft process when one dies.
         channel: `processes`, or `loopback` (everything in the calling process: tests, debugging).
 
@@ -75,6 +91,13 @@ class EngineConfig:
     drafter_options: tuple[tuple[str, Any], ...] = ()
     page_size: int = 64
     prefill_chunk: int = 128
+    mixed_chunk: int | str = "auto"
+    max_step_tokens: int = 512
+    max_waiting: int | None = None
+    kv_memory: int | str | None = None
+    kv_pages: int | None = None
+    draft_kv_pages: int | None = None
+    prefix_cache: bool = True
     restart_draft: bool = True
     channel: str = "processes"
 
@@ -103,13 +126,24 @@ class EngineConfig:
         self._whole("max_batch", 1, 1024)
         self._whole("page_size", 1, 1024)
         self._whole("prefill_chunk", 1, 4096)
-        if self.max_model_len is not None:
-            self._whole("max_model_len", 2, 1 << 20)
+        self._whole("mixed_chunk", 1, 4096, auto=True)
+        self._whole("max_step_tokens", 1, 1 << 16)
+        for option, low, high in OPTIONAL:
+            if getattr(self, option) is not None:
+                self._whole(option, low, high)
+        if not isinstance(self.prefix_cache, bool):
+            raise ConfigError(f"prefix_cache must be true or false, not {self.prefix_cache!r}.")
+        if self.kv_memory is not None:
+            object.__setattr__(self, "kv_memory", parse_bytes("kv_memory", self.kv_memory))
         if self.profile is not None:
             raise ConfigError("option 'profile' is not built yet; leave it out.")
         self._check_pairs()
 
     def _check_pairs(self) -> None:
+        if self.max_step_tokens < self.max_batch:
+            raise ConfigError(
+                f"max_step_tokens {self.max_step_tokens} is below max_batch {self.max_batch}: each row needs one token."
+            )
         if self.mode in ("sd", "ssd") and self.draft is None:
             raise ConfigError(f"mode {self.mode!r} needs a draft model; give draft=..., or use mode='ar'.")
         if self.saguaro_c is not None:
@@ -140,3 +174,18 @@ class EngineConfig:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             also = " or 'auto'" if auto else ""
             raise ConfigError(f"{option} must be a whole number in {low} ... {high}{also}, not {value!r}.")
+
+
+def parse_bytes(option: str, value: object) -> int:
+    """Bytes of a number or of a text such as `512MiB` or `1.5 GB`.
+
+    Raises:
+        ConfigError: when it is neither.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
+    if isinstance(value, bool) or match is None or match[2] not in UNITS:
+        raise ConfigError(f"{option} must be a number of bytes or a text such as '2GiB', not {value!r}.")
+    size = int(float(match[1]) * UNITS[match[2]])
+    if size < 1:
+        raise ConfigError(f"{option} must be above 0.")
+    return size

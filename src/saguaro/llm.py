@@ -50,6 +50,7 @@ class _Choice:
     origins: list[str] = field(default_factory=list)
     text: str = ""
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: list[TokenLogprob] | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     finish: FinishReason | None = None
 
@@ -87,10 +88,13 @@ class _Choice:
 
     def _count(self, report: RoundReport, kept: int, *, speculating: bool) -> None:
         m = self.metrics
+        m.preemptions = report.preemptions
         if report.source == "prefill":
             self.first_token = report.time
             m.time_to_first_token = report.time - self.submitted
-            m.prefill_tokens, m.prefill_seconds = len(self.prompt), report.verify_seconds
+            m.cached_tokens, m.prefill_seconds = report.cached_tokens, report.verify_seconds
+            m.prefill_tokens = len(self.prompt) - m.cached_tokens
+            self.prompt_logprobs = report.prompt_logprobs
             return
         m.rounds += 1
         m.round_tokens.append(kept)
@@ -125,6 +129,7 @@ class _Choice:
             index=self.index,
             logprobs=None if self.params.logprobs is None else self.logprobs,
             origins=self.origins,
+            prompt_logprobs=None if self.prompt_logprobs is None else [None, *self.prompt_logprobs],
         )
 
 
@@ -272,6 +277,7 @@ class LLM:
             stop_ids=stops,
             logprobs=p.logprobs,
             lookahead=p.speculation,
+            prompt_logprobs=p.prompt_logprobs,
         )
 
     def _bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -43,6 +43,7 @@ class SamplingParams:
         n: independent choices of one prompt; choice i has its own noise, and choice 0 is what n = 1 gives.
         logprobs: report the log probability of each token, and of this many of the likeliest (0 ... 20), by the
             target's own law before temperature and filters; None reports nothing.
+        prompt_logprobs: the same for the tokens of the prompt but the first; its keys and values are computed anew.
 
     Raises:
         RequestRefused: when a value is out of its range.
@@ -66,6 +67,7 @@ class SamplingParams:
     bad_words: tuple[str, ...] = ()
     min_tokens: int = 0
     speculation: int | None = None
+    prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -102,10 +104,12 @@ class SamplingParams:
             "speculation must be a whole number of 0 (off) or more",
         )
         _require(_is_int(self.n) and 1 <= self.n <= MAX_CHOICES, f"n must be a whole number in 1 ... {MAX_CHOICES}")
-        _require(
-            self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
-            f"logprobs must be a whole number in 0 ... {MAX_LOGPROBS}",
-        )
+        for name in ("logprobs", "prompt_logprobs"):
+            value = getattr(self, name)
+            _require(
+                value is None or (_is_int(value) and 0 <= value <= MAX_LOGPROBS),
+                f"{name} must be a whole number in 0 ... {MAX_LOGPROBS}",
+            )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SamplingParams:
@@ -134,6 +138,8 @@ class RequestMetrics:
     verification ran, `verified` those up to and including the first rejection. Round i ended `round_seconds[i]` after
     the one before it (the first: after the first token) and returned `round_tokens[i]` tokens. `draw_seconds` is the
     part of `verify_seconds` that noise, sampling and the comparison of tokens took (in a batch: of all its rows).
+    `cached_tokens` of the prompt were known already, `prefill_tokens` were computed; after each of `preemptions` keys
+    and values were computed again.
     """
 
     rounds: int = 0
@@ -149,9 +155,11 @@ class RequestMetrics:
     verify_seconds: float = 0.0
     draw_seconds: float = 0.0
     prefill_tokens: int = 0
+    cached_tokens: int = 0
     prefill_seconds: float = 0.0
     time_to_first_token: float = 0.0
     decode_seconds: float = 0.0
+    preemptions: int = 0
     round_seconds: list[float] = field(default_factory=list)
     round_tokens: list[int] = field(default_factory=list)
 
@@ -186,8 +194,9 @@ class RequestMetrics:
 class Completion:
     """One finished choice of one prompt.
 
-    `text` ends before a stop string; `token_ids` keeps everything up to the token that completed it, and the stop
-    id. `seed` is the key that was used, also when the system chose it. `logprobs` has one entry for each token.
+    `text` ends before a stop string; `token_ids` keeps everything up to the token that completed it, and the stop id.
+    `seed` is the key that was used, also when the system chose it. `logprobs` has one entry for each token,
+    `prompt_logprobs` one for each of the prompt, of which the first is None.
     """
 
     text: str
@@ -199,6 +208,7 @@ class Completion:
     index: int = 0
     logprobs: list[TokenLogprob] | None = None
     origins: list[str] = field(default_factory=list)
+    prompt_logprobs: list[TokenLogprob | None] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ import pytest
 from saguaro.algorithm.options import Sampling
 from saguaro.engine.draft_row import Branch, DraftRow, common_prefix
 from saguaro.errors import ProtocolError
-from saguaro.paging import PagePool
+from saguaro.paging import PagePool, PrefixCache
 from saguaro.protocol.messages import Admit, Decided, Taken
 
 
 def row(pages: int = 8, max_positions: int = 64) -> DraftRow:
-    r = DraftRow(Admit(1, 0, 0, 3, Sampling(temperature=0.0), (1, 2, 3)), PagePool(pages, 4), max_positions)
+    r = DraftRow(
+        Admit(1, 0, 0, 3, Sampling(temperature=0.0), (1, 2, 3)), PrefixCache(PagePool(pages, 4)), max_positions
+    )
     assert r.prepare_tail(3) is not None
     r.kv = 3
     r.reserve.grow(8)

@@ -9,7 +9,8 @@ from saguaro.paging import PagePool, PageTable
 
 def sequence(max_tokens: int = 10, max_model_len: int = 64) -> Sequence:
     submission = Submission(1, (1, 2, 3), Sampling(temperature=0.0), max_tokens, frozenset({9}))
-    s = Sequence(submission, 0, PageTable(PagePool(4, 16)), max_model_len)
+    s = Sequence(submission, PageTable(PagePool(4, 16)), max_model_len)
+    s.fits = 16
     s.tokens = [1, 2, 3]
     return s
 

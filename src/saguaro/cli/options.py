@@ -70,7 +70,14 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "drafter": (str, "kind of draft, or a dotted path"),
     "drafter_options": (_pair, "key=value, may be given several times"),
     "page_size": (whole, "slots of a page"),
-    "prefill_chunk": (whole, "tokens of a prompt that run in one call"),
+    "prefill_chunk": (whole, "tokens of prompts that run in one step"),
+    "mixed_chunk": (whole_or_auto, "the same beside rows that decode, or auto: below twice the usual time of a step"),
+    "max_step_tokens": (whole, "tokens of all rows in one step, proposals included"),
+    "max_waiting": (whole, "requests that may wait for a row; further ones are refused"),
+    "kv_memory": (str, "room for the keys and values of each model: bytes, or 2GiB"),
+    "kv_pages": (whole, "pages of the target, instead of --kv-memory"),
+    "draft_kv_pages": (whole, "pages of the draft, instead of --kv-memory"),
+    "prefix_cache": (bool, "keep keys and values for prompts that begin alike"),
     "restart_draft": (bool, "start a new draft process when one dies"),
     "channel": (str, "processes, or loopback: everything in one process"),
     "profile": (str, "not built yet"),
@@ -93,6 +100,7 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "ignore_eos": (bool, "do not end at the model's own stop tokens"),
     "speculation": (whole, "tokens proposed at a time at most; 0 decodes without the draft"),
     "n": (whole, "choices of each prompt, each with its own noise"),
+    "prompt_logprobs": (whole, "the same for the tokens of the prompt"),
     "logprobs": (whole, "log probabilities of each token and of so many likeliest ones, with --json"),
 }
 REPEATED = {

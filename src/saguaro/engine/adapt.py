@@ -29,8 +29,11 @@ def measure_rows(
     """Median seconds of a pass that extends one row of `context` tokens by each count in `rows`.
 
     Takes about `seconds`, or as long as `repeats` passes of each count take if that is less; the first pass of each
-    count does not count, and each is measured at least once.
+    count does not count, and each is measured at least once. A pool with less room is measured with what it has.
     """
+    room = pool.available * pool.page_size
+    rows = [count for count in rows if count <= room] or [1]
+    context = min(context, room - max(rows))
     table = PageTable(pool)
     table.ensure(context + max(rows))
     times: dict[int, list[float]] = {count: [] for count in rows}

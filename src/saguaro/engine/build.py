@@ -14,6 +14,7 @@ from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
+from saguaro.engine.scheduler import Limits
 from saguaro.engine.target import Event, TargetWorker
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
@@ -63,12 +64,28 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         Runner(model, pool, config.page_size),
         PagePool(place.num_pages, config.page_size),
         vocab=plan.vocab,
-        max_batch=config.max_batch,
-        max_model_len=plan.max_model_len,
-        prefill_chunk=config.prefill_chunk,
+        limits=Limits(
+            rows=config.max_batch,
+            length=plan.max_model_len,
+            step=config.max_step_tokens,
+            chunk=config.prefill_chunk,
+            waiting=config.max_waiting,
+        ),
+        prefix_cache=config.prefix_cache,
+        beside=_beside(plan),
         settings=settings_of(plan),
         emit=emit,
     )
+
+
+def _beside(plan: Plan) -> int | None:
+    """Prompt tokens beside decoding rows; None lets the measured times decide. Over loopback the order of things must
+    not depend on a clock.
+    """
+    config = plan.config
+    if isinstance(config.mixed_chunk, int):
+        return config.mixed_chunk
+    return config.prefill_chunk if config.channel == "loopback" else None
 
 
 def build_drafter(plan: Plan) -> Drafter:
@@ -91,4 +108,10 @@ def build_drafter(plan: Plan) -> Drafter:
 def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
     """The draft's worker, model loaded."""
     config = plan.config
-    return DraftWorker(build_drafter(plan), port, page_size=config.page_size, prefill_chunk=config.prefill_chunk)
+    return DraftWorker(
+        build_drafter(plan),
+        port,
+        page_size=config.page_size,
+        prefill_chunk=config.prefill_chunk,
+        prefix_cache=config.prefix_cache,
+    )

@@ -25,7 +25,7 @@ from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw, edit_rows_
-from saguaro.paging import PagePool
+from saguaro.paging import PagePool, PrefixCache
 from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.transport.base import DraftPort, Entry, Key
@@ -33,6 +33,8 @@ from saguaro.transport.base import DraftPort, Entry, Key
 LARGEST_TIMED = 32
 ASKED_FOR = 2.5
 """The target waits for tokens that are accepted more often than about one time in this many."""
+BESIDE = 32
+"""Tokens of prompts in a pass while other rows are being decoded, which wait for it."""
 PENDING_INDEX = 0
 """Record of a row that holds the answer to a pending outcome; branches use 1, 2, ..."""
 
@@ -49,10 +51,13 @@ class Work:
 class DraftWorker:
     """The draft's side of all rows."""
 
-    def __init__(self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int) -> None:
+    def __init__(
+        self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int, prefix_cache: bool = True
+    ) -> None:
         self.drafter = drafter
         self.port = port
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
+        self.cache = PrefixCache(self.pool, enabled=prefix_cache)
         self.prefill_chunk = prefill_chunk
         self.settings = Configure(0, False, False, 1.0, 0, False, (0,))
         self.rows: dict[int, DraftRow] = {}
@@ -92,6 +97,16 @@ class DraftWorker:
         """Tell the target that the draft lives, and how long its steps take."""
         self.port.beat(step_started, self.times.seconds(self._last_count), self.times_alone.seconds(1))
 
+    def statistics(self) -> dict[str, Any]:
+        """Counters, as plain values; `unspeculated` rows have no room here and go on without the draft."""
+        return {
+            "pages": self.pool.num_pages,
+            "pages_used": self.pool.used,
+            "pages_kept": self.pool.kept,
+            "rows": len(self.rows),
+            "unspeculated": sum(row.exhausted for row in self.rows.values()),
+        }
+
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
         draw = Draw(Sampling(), 0)
@@ -116,7 +131,7 @@ class DraftWorker:
         if isinstance(message, Configure):
             self._configure(message)
         elif isinstance(message, Admit):
-            row = DraftRow(message, self.pool, self.drafter.max_positions)
+            row = DraftRow(message, self.cache, self.drafter.max_positions)
             self.rows[message.request] = row
             self._tell(row)
         elif isinstance(message, Release):
@@ -165,12 +180,17 @@ class DraftWorker:
         """
         work: list[Work] = []
         offered: list[tuple[DraftRow, Branch]] = []
+        active = any(row.caught_up for row in self.rows.values())
+        left = min(self.prefill_chunk, BESIDE) if active else self.prefill_chunk
         for row in self.rows.values():
             if row.exhausted:
+                row.recover(spare=len(self.rows))
+            if row.exhausted:
                 continue
-            tail = self._tail_work(row)
+            tail = self._tail_work(row, left)
             if tail is not None:
                 work.append(tail)
+                left -= 0 if row.caught_up else len(tail.span.tokens)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
                 offered += [(row, branch) for branch in row.branches.values() if self._unfinished(row, branch)]
@@ -202,13 +222,16 @@ class DraftWorker:
         depth = len(branch.tokens)
         return depth < self.settings.lookahead and row.length + branch.accepted + depth < row.max_positions
 
-    def _tail_work(self, row: DraftRow) -> Work | None:
+    def _tail_work(self, row: DraftRow, left: int) -> Work | None:
+        """The tail of a row; of one whose prompt is not in yet, at most `left` tokens."""
+        if not row.caught_up:
+            self.drafter.move(*map(list, row.begin()))
         tokens = row.missing()
+        if not tokens or not self._tail_is_due(row, tokens):
+            return None
+        tokens = tokens[: self.prefill_chunk if row.caught_up else left]
         if not tokens:
             return None
-        if not self._tail_is_due(row, tokens):
-            return None
-        tokens = tokens[: self.prefill_chunk]
         slots = row.prepare_tail(len(tokens))
         if slots is None:
             return None
@@ -279,6 +302,7 @@ class DraftWorker:
             if w.branch is None:
                 w.row.kv += len(w.span.tokens)
                 w.row.caught_up = w.row.caught_up or w.row.kv >= w.row.length
+                w.row.file()
             else:
                 w.branch.slots.append(w.span.slots[0])
         due = [self._due(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]

@@ -20,7 +20,7 @@ import torch
 from saguaro.algorithm.odds import Guesses
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
-from saguaro.paging import PagePool, PageTable, SlotReserve
+from saguaro.paging import PageTable, PrefixCache, SlotReserve
 from saguaro.protocol.messages import Admit, Decided, Taken
 from saguaro.transport.base import Key
 
@@ -55,7 +55,7 @@ def common_prefix(left: list[int], right: list[int]) -> int:
 class DraftRow:
     """One request on the draft's side."""
 
-    def __init__(self, admit: Admit, pool: PagePool, max_positions: int) -> None:
+    def __init__(self, admit: Admit, cache: PrefixCache, max_positions: int) -> None:
         self.request = admit.request
         self.row = admit.row
         self.round = admit.round
@@ -75,8 +75,10 @@ class DraftRow:
         self.exhausted = False
         self.short = False
         self.max_positions = max_positions
-        self.table = PageTable(pool)
-        self.reserve = SlotReserve(pool)
+        self.cache = cache
+        self.filed = 0
+        self.table = PageTable(cache.pool)
+        self.reserve = SlotReserve(cache.pool)
 
     @property
     def length(self) -> int:
@@ -199,15 +201,39 @@ class DraftRow:
 
     def _room(self, length: int) -> bool:
         """Own pages for `length` positions, or be exhausted: the row goes on without the draft (DESIGN D5)."""
-        if length > self.max_positions:
-            self.exhausted = True
-            return False
         try:
-            self.table.ensure(length)
+            if length <= self.max_positions:
+                self.table.ensure(length)
+                return True
         except CapacityError:
-            self.exhausted = True
-            return False
-        return True
+            pass
+        self.exhausted = True
+        self.caught_up = False
+        return False
+
+    def recover(self, spare: int) -> None:
+        """Go on with the draft once there are pages for the whole row again, and `spare` more."""
+        pool = self.cache.pool
+        needed = pool.pages_for(self.length + 1) - len(self.table.pages)
+        if self.length < self.max_positions and needed + spare <= pool.available:
+            self.exhausted = False
+
+    def begin(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Before the first pass: reuse what other rows have left of this row's beginning. Returns slots to copy."""
+        if self.kv or self.table.pages:
+            return (), ()
+        end = min(self.length, self.max_positions)
+        reused = self.cache.begin(self.table, self.tokens[:end], room=end)
+        if reused is None:
+            return (), ()
+        self.kv, self.filed = reused.length, reused.length // self.cache.pool.page_size
+        return reused.sources, reused.targets
+
+    def file(self, *, whole: bool = False) -> None:
+        """Let other rows find the committed part."""
+        final = min(self.kv, self.length)
+        if whole or final // self.cache.pool.page_size > self.filed:
+            self.filed = self.cache.file(self.table, self.tokens[:final], self.filed, whole=whole)
 
     def prepare_tail(self, count: int) -> list[int] | None:
         """Slots for the next `count` tail tokens, or None when there is no room."""
@@ -218,5 +244,6 @@ class DraftRow:
     def release(self) -> None:
         """Give everything back."""
         self.branches = {}
+        self.file(whole=True)
         self.table.release()
         self.reserve.release()

@@ -141,7 +141,10 @@ class LoopbackEngine(Engine):
         self.target.configure(settings)
 
     def statistics(self) -> dict[str, Any]:
-        return {"plan": self.plan.summary(), "measured": self.measured, "warnings": [], **self.target.statistics()}
+        answer = {"plan": self.plan.summary(), "measured": self.measured, "warnings": [], **self.target.statistics()}
+        if self.port is not None:
+            answer["draft"] = self.draft.statistics()
+        return answer
 
     def close(self) -> None:
         if self.port is not None:
@@ -237,6 +240,8 @@ class ProcessEngine(Engine):
         supervisor = self.supervisor
         warnings = list(supervisor.warnings) if supervisor else []
         restarts = supervisor.restarts if supervisor else 0
+        if supervisor is not None:
+            answer["draft"] = supervisor.statistics()
         return {
             "plan": self.plan.summary(),
             "measured": self.measured,

@@ -13,6 +13,9 @@ DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
 PER_ROW = 0.03
 """Share that a row adds where nothing was measured."""
+BESIDE_SECONDS = 1.6
+"""A step with a piece of a prompt may take so many times the usual one."""
+BESIDE_FIRST, BESIDE_LEAST = 16, 4
 
 
 def time_for(times: Mapping[int, float], rows: int) -> float:
@@ -62,6 +65,35 @@ class PassTimes:
     def known(self) -> Mapping[int, float]:
         """What is expected now, for the counts that were measured."""
         return {rows: self._scale * seconds for rows, seconds in sorted(self._shape.items())}
+
+
+class Pace:
+    """How many tokens of a prompt run beside rows that decode, so that a step takes less than twice its usual time.
+
+    The number follows what the steps took: what a token costs beside a decoding row depends on how much of the step is
+    reading weights, which further tokens do not read again. `fixed` switches that off.
+    """
+
+    def __init__(self, chunk: int, *, fixed: int | None = None) -> None:
+        self._chunk = chunk
+        self._fixed = fixed
+        self._tokens = float(min(chunk, BESIDE_FIRST))
+        self._usual = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens beside decoding rows in the next step."""
+        return int(self._tokens) if self._fixed is None else self._fixed
+
+    def took(self, filling: int, decoding: int, seconds: float) -> None:
+        """A step ran `filling` prompt tokens and `decoding` others."""
+        if not decoding:
+            return
+        if not filling:
+            self._usual += (seconds - self._usual) * (0.2 if self._usual else 1.0)
+        elif self._usual and filling >= self.tokens:
+            wanted = self._tokens * BESIDE_SECONDS * self._usual / seconds
+            self._tokens = min(max(wanted, 0.7 * self._tokens, BESIDE_LEAST), 1.2 * self._tokens, self._chunk)
 
 
 class Estimates:

@@ -81,6 +81,8 @@ class Proposer:
         self.session = Session()
         self.garbled = 0
         self.late = 0
+        self._others = 0  # tokens of the other rows in the next verification, as far as one can know
+        self._mean_depth = 0.0
         self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
         self.configure(settings)
 
@@ -195,6 +197,7 @@ class Proposer:
                 s.round += 1
             return 0.0
         self._let_draft_run(rows)
+        self._others = round((len(rows) - 1) * (1 + self._mean_depth))
         opened = [self._open(s, base, accepted) for s, base, accepted in rows]
         pending = [o for o in opened if o is not None and o.pending]
         for o in pending:
@@ -203,6 +206,7 @@ class Proposer:
         for s, _, _ in rows:
             s.round += 1
             s.proposed.wait_seconds = seconds
+        self._mean_depth = sum(len(s.proposed.tokens) for s, _, _ in rows) / len(rows)
         self.waited["handover"] += seconds - (self.waited["depth"] + self.waited["pending"] - waited)
         self.waited["rounds"] += 1
         if self.waited["rounds"] % POLICY_ROUNDS == 0:
@@ -294,7 +298,7 @@ class Proposer:
             return max(most, 0)
         estimates = self.estimates
         waits = self._waits(available, most)
-        verify_seconds = [estimates.verify_seconds(j + 1) for j in range(most + 1)]
+        verify_seconds = [estimates.verify_seconds(self._others + j + 1) for j in range(most + 1)]
         expected = waiting.expected_tokens(estimates.acceptance(most))
         return waiting.choose_depth(waits, verify_seconds, expected, estimates.rate())
 

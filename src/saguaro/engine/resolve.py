@@ -36,6 +36,12 @@ class Placement:
     device: Device
     max_positions: int
     num_pages: int
+    page_bytes: int
+
+    def kv_summary(self, page_size: int) -> dict[str, int]:
+        """Room for keys and values, as plain values."""
+        tokens = self.num_pages * page_size
+        return {"pages": self.num_pages, "tokens": tokens, "bytes": self.num_pages * self.page_bytes}
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Plan:
             "pacing": self.config.pacing,
             "max_batch": self.config.max_batch,
             "max_model_len": self.max_model_len,
+            "kv": self.target.kv_summary(self.config.page_size),
+            "draft_kv": self.draft.kv_summary(self.config.page_size) if self.draft else None,
         }
 
 
@@ -97,7 +105,7 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     target = open_checkpoint(config.target, hub_cache=hub)
     max_model_len = _max_model_len(config, target.config)
     dtype = _dtype(config.dtype, config.target)
-    target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len, 0)
+    target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len)
     draft_place = None
     if mode != "ar":
         assert config.draft is not None
@@ -111,7 +119,9 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         draft_dtype = _draft_dtype(config.draft_dtype, dtype)
         length = min(max_model_len, draft.config.max_position)
         extra = (config.budget if isinstance(config.budget, int) else 16) * 16
-        draft_place = _place(config, config.draft, draft.config, draft_dtype, draft_device, length, extra)
+        draft_place = _place(
+            config, config.draft, draft.config, draft_dtype, draft_device, length, extra=extra, draft=True
+        )
     return Plan(
         config=config,
         mode=mode,
@@ -167,21 +177,37 @@ def _draft_dtype(draft_dtype: str, dtype: str) -> str:
 
 
 def _place(
-    config: EngineConfig, source: str, model: ModelConfig, dtype: str, device: Device, length: int, extra: int
+    config: EngineConfig,
+    source: str,
+    model: ModelConfig,
+    dtype: str,
+    device: Device,
+    length: int,
+    *,
+    extra: int = 0,
+    draft: bool = False,
 ) -> Placement:
     """Pages for all rows at full length, or as many as the byte budget allows, and never fewer than one full row."""
     size = config.page_size
     pages_a_row = -(-(length + extra) // size) + 1
-    slot_bytes = model.kv_bytes_per_token(4 if dtype == "float32" else 2)
-    affordable = KV_BYTES // max(1, slot_bytes * size)
-    pages = max(pages_a_row, min(pages_a_row * config.max_batch, affordable))
+    page_bytes = max(1, model.kv_bytes_per_token(4 if dtype == "float32" else 2) * size)
+    budget = config.kv_memory if isinstance(config.kv_memory, int) else KV_BYTES
+    fixed = config.draft_kv_pages if draft else config.kv_pages
+    if fixed is not None:
+        pages = fixed
+    elif config.kv_memory is not None:
+        pages = budget // page_bytes
+    else:
+        pages = max(pages_a_row, min(pages_a_row * config.max_batch, budget // page_bytes))
+    if pages < 1:
+        raise ConfigError(f"kv_memory of {budget} bytes holds no page of {page_bytes} bytes; raise it.")
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if pages_a_row * size * slot_bytes > free:
+    if pages * page_bytes > free:
         raise ConfigError(
-            f"one row of {length} tokens needs {pages_a_row * size * slot_bytes >> 20} MiB of keys and values, "
-            f"{free >> 20} MiB are free; lower max_model_len."
+            f"keys and values need {pages * page_bytes >> 20} MiB, {free >> 20} MiB are free; lower kv_memory or "
+            f"max_model_len."
         )
-    return Placement(source, dtype, device, length, pages)
+    return Placement(source, dtype, device, length, pages, page_bytes)
 
 
 def with_measured(plan: Plan, lookahead: int, budget: int) -> Plan:

@@ -1,74 +1,113 @@
-"""Who runs: first come, first served, as long as rows and pages last.
+"""Who runs what in the next step (DESIGN D5): first come, first served, under limits on rows, tokens and pages.
 
-A row takes pages for its whole possible length when it is admitted, so that no running row can ever be short. Must not
-know: models, the draft, tokens' meaning. Tests: tests/engine/test_scheduler.py.
+    waiting ──admit──▶ filling ──last token──▶ decoding ──▶ gone
+       ▲                  │                       │
+       └──── preempted ───┴───────────────────────┘     keeps what it generated; its keys and values are computed again
+
+A row takes the pages of its tokens when it is admitted and one more whenever it grows over the edge of the last. When
+there is none, the newest row gives its pages up and waits at the head of the queue: an older row never waits for a
+younger one, so the oldest always ends. Proposals take pages only as long as some are left for everybody's next token.
+Must not know: models, the draft, tokens' meaning, clocks. Tests: tests/engine/test_scheduler.py.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from saguaro.engine.sequence import Sequence, Submission
-from saguaro.errors import RequestRefused
-from saguaro.paging import PagePool, PageTable
+from saguaro.errors import CapacityError, RequestRefused
+from saguaro.paging import PagePool, PageTable, PrefixCache
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may run at once.
+
+    Args:
+        rows: running rows.
+        length: prompt and output of one row together, in tokens.
+        step: tokens of all rows in one step.
+        chunk: prompt tokens in one step.
+        waiting: requests that may wait; None is no limit.
+    """
+
+    rows: int
+    length: int
+    step: int
+    chunk: int
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`count` tokens of a row, from the first that has no keys and values on; with `ends` its proposal follows them."""
+
+    sequence: Sequence
+    count: int
+    ends: bool
+
+
+@dataclass(slots=True)
+class Step:
+    """What happens next, in this order: rows lose their pages, rows join (slots are copied for them), tokens run."""
+
+    preempted: list[Sequence] = field(default_factory=list)
+    admitted: list[Sequence] = field(default_factory=list)
+    copies: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
 
 
 class Scheduler:
-    """Waiting and running rows of the target."""
+    """Waiting and running rows of the target; `running` is in order of arrival."""
 
-    def __init__(self, pool: PagePool, *, max_batch: int, max_model_len: int) -> None:
+    def __init__(self, pool: PagePool, limits: Limits, *, prefix_cache: bool = True) -> None:
         self.pool = pool
-        self.max_model_len = max_model_len
-        self._waiting: deque[Submission] = deque()
-        self._free_rows = list(range(max_batch - 1, -1, -1))
+        self.limits = limits
+        self.cache = PrefixCache(pool, enabled=prefix_cache)
+        self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
+        self.preemptions = 0
+        self._free_rows = list(range(limits.rows - 1, -1, -1))
+
+    # -- joining and leaving --------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> None:
         """Queue a request.
 
         Raises:
-            RequestRefused: when it could never run.
+            RequestRefused: when it could never run, or too many wait.
         """
-        if not submission.prompt:
+        prompt, limit = len(submission.prompt), self.limits
+        if not prompt:
             raise RequestRefused("the prompt is empty; give at least one token.")
-        if len(submission.prompt) >= self.max_model_len:
+        if prompt >= limit.length:
             raise RequestRefused(
-                f"the prompt has {len(submission.prompt)} tokens; with max_model_len {self.max_model_len} at most "
-                f"{self.max_model_len - 1} fit."
+                f"the prompt has {prompt} tokens; with max_model_len {limit.length} at most {limit.length - 1} fit."
             )
-        if self.pool.pages_for(self._most(submission)) > self.pool.num_pages:
-            raise RequestRefused("the request needs more memory than there is; raise kv memory or shorten it.")
-        self._waiting.append(submission)
-
-    def _most(self, submission: Submission) -> int:
-        return min(len(submission.prompt) + submission.max_tokens, self.max_model_len)
+        most = min(prompt + submission.max_tokens, limit.length)
+        if self.pool.pages_for(most) > self.pool.num_pages:
+            raise RequestRefused(
+                f"the request may grow to {most} tokens and there are pages for "
+                f"{self.pool.num_pages * self.pool.page_size}; raise kv_memory, or lower max_tokens or the prompt."
+            )
+        if limit.waiting is not None and len(self.waiting) >= limit.waiting:
+            raise RequestRefused(f"{len(self.waiting)} requests are waiting already (max_waiting); try again later.")
+        self.waiting.append(Sequence(submission, PageTable(self.pool), limit.length))
 
     @property
     def busy(self) -> bool:
         """Whether anything waits or runs."""
-        return bool(self._waiting or self.running)
+        return bool(self.waiting or self.running)
 
-    def admit(self) -> list[Sequence]:
-        """Move waiting requests into free rows, in order of arrival."""
-        admitted = []
-        while self._waiting and self._free_rows:
-            submission = self._waiting[0]
-            if self.pool.pages_for(self._most(submission)) > self.pool.available:
-                break
-            self._waiting.popleft()
-            table = PageTable(self.pool)
-            table.ensure(self._most(submission))
-            sequence = Sequence(submission, self._free_rows.pop(), table, self.max_model_len)
-            sequence.tokens = list(submission.prompt)
-            self.running.append(sequence)
-            admitted.append(sequence)
-        return admitted
-
-    def leave(self, sequence: Sequence) -> None:
-        """A row ends: its pages and its place are free."""
-        self.running.remove(sequence)
-        sequence.table.release()
-        self._free_rows.append(sequence.row)
+    def leave(self, s: Sequence, *, keep: bool = True) -> None:
+        """A running row ends: its pages and its place are free. With `keep` others may find what it computed."""
+        self.running.remove(s)
+        if keep:
+            self.cache.file(s.table, s.tokens[: s.kv], s.filed, whole=True)
+        s.table.release()
+        self._free_rows.append(s.row)
+        s.row = -1
 
     def find(self, request: int) -> Sequence | None:
         """The running row of a request."""
@@ -76,8 +115,93 @@ class Scheduler:
 
     def cancel(self, request: int) -> bool:
         """Remove a waiting request; False when it is not waiting."""
-        for submission in self._waiting:
-            if submission.request == request:
-                self._waiting.remove(submission)
+        for s in self.waiting:
+            if s.request == request:
+                self.waiting.remove(s)
                 return True
         return False
+
+    # -- the next step --------------------------------------------------------------------------------------------
+
+    def next(self, beside: int) -> Step:
+        """Plan a step in which at most `beside` prompt tokens run beside rows that decode."""
+        step = Step()
+        self._make_room(step)
+        self._admit(step)
+        runnable = [s for s in self.running if s.table.capacity >= len(s.tokens)]
+        decoding = [s for s in runnable if not s.filling]
+        left = self.limits.step - sum(1 + len(s.proposed.tokens) for s in decoding)
+        left = min(left, beside if decoding else self.limits.chunk)
+        for s in runnable:
+            missing = len(s.tokens) - s.kv
+            count = min(missing, left) if s.filling else missing
+            if count > 0:
+                step.work.append(Work(s, count, ends=count == missing))
+            left -= count if s.filling else 0
+        return step
+
+    def _make_room(self, step: Step) -> None:
+        """Room for everybody's next token, the oldest first."""
+        for s in list(self.running):
+            while s.row >= 0 and not self._grow(s, len(s.tokens)):
+                victim = self.running[-1]
+                if victim is s:
+                    break  # the newest row waits where it is
+                self._preempt(victim)
+                step.preempted.append(victim)
+
+    def _preempt(self, s: Sequence) -> None:
+        self.leave(s)
+        s.restart()
+        self.preemptions += 1
+        self.waiting.appendleft(s)
+
+    def _admit(self, step: Step) -> None:
+        while self.waiting and self._free_rows:
+            s = self.waiting[0]
+            known = s.tokens if s.reuses_prefix else ()
+            if self._soon_known(s):
+                return
+            reused = self.cache.begin(s.table, known, room=len(s.tokens), spare=len(self.running))
+            if reused is None:
+                return
+            self.waiting.popleft()
+            s.row = self._free_rows.pop()
+            s.kv, s.filed = reused.length, reused.length // self.pool.page_size
+            if not s.preemptions:
+                s.cached_tokens = reused.length
+            if reused.sources:
+                step.copies.append((reused.sources, reused.targets))
+            self.running.append(s)
+            step.admitted.append(s)
+
+    def _soon_known(self, s: Sequence) -> bool:
+        """Whether a row that is filling now will leave a page more of this one's beginning than is known already."""
+        if not self.cache.enabled or not s.reuses_prefix:
+            return False
+        need = self.cache.match(s.tokens) + self.pool.page_size
+        head = s.tokens[:need]
+        return any(r.filling and len(s.tokens) > need and r.tokens[:need] == head for r in self.running)
+
+    def _grow(self, s: Sequence, length: int) -> bool:
+        try:
+            s.table.ensure(length)
+        except CapacityError:
+            return False
+        return True
+
+    # -- after a step ---------------------------------------------------------------------------------------------
+
+    def file(self, s: Sequence) -> None:
+        """Let others find the pages that a row has filled."""
+        if s.kv // self.pool.page_size > s.filed:
+            s.filed = self.cache.file(s.table, s.tokens[: s.kv], s.filed)
+
+    def fit(self, s: Sequence, lookahead: int) -> int:
+        """How many tokens of a proposal there is room for, in pages and in a step; takes the pages."""
+        others = len(self.running) - 1
+        wanted = min(lookahead, self.limits.step // len(self.running) - 1)
+        needed = self.pool.pages_for(len(s.tokens) + wanted) - len(s.table.pages)
+        if wanted > 0 and 0 < needed <= self.pool.available - others:
+            s.table.ensure(len(s.tokens) + wanted)
+        return max(0, min(wanted, s.table.capacity - len(s.tokens)))

@@ -30,6 +30,7 @@ class Submission:
     stop_ids: frozenset[int]
     logprobs: int | None = None
     lookahead: int | None = None
+    prompt_logprobs: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,23 +60,39 @@ class RoundReport:
     time: float
     finish: str | None = None
     logprobs: list[TokenLogprob] | None = None
+    prompt_logprobs: list[TokenLogprob] | None = None
+    cached_tokens: int = 0
+    preemptions: int = 0
 
 
 @dataclass(slots=True)
 class Sequence:
-    """A running row. `kv` counts the leading positions whose keys and values the target holds."""
+    """A row, waiting or running.
+
+    `kv` counts the leading positions whose keys and values the target holds; in all but the last it is *filling*.
+    `row` is its place among the running rows, -1 while it waits. `filed` pages can be found by other rows, `fits`
+    tokens of a proposal have room.
+    """
 
     submission: Submission
-    row: int
     table: PageTable
     max_model_len: int
+    row: int = -1
     tokens: list[int] = field(default_factory=list)
     kv: int = 0
+    filed: int = 0
+    fits: int = 0
     round: int = 0
     proposed: Proposed = field(default_factory=Proposed)
     admitted: bool = False
     finish: str | None = None
     prefill_seconds: float = 0.0
+    cached_tokens: int = 0
+    preemptions: int = 0
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tokens = self.tokens or list(self.submission.prompt)
 
     @property
     def request(self) -> int:
@@ -93,6 +110,25 @@ class Sequence:
         return len(self.tokens) > self.prompt_length
 
     @property
+    def filling(self) -> bool:
+        """Whether more than the last token has no keys and values yet, or the first token is still to be drawn."""
+        return self.kv < len(self.tokens) - 1 or not self.prefilled
+
+    @property
+    def reuses_prefix(self) -> bool:
+        """Whether known keys and values may be used: log probabilities of a prompt need its logits."""
+        return self.submission.prompt_logprobs is None or self.prefilled
+
+    def restart(self) -> None:
+        """The pages are gone: compute keys and values again. The next round has a new number, so that nothing that was
+        prepared for this one is ever taken.
+        """
+        self.kv = self.filed = self.fits = 0
+        self.proposed = Proposed()
+        self.round += 1
+        self.preemptions += 1
+
+    @property
     def room(self) -> int:
         """Tokens that may still be generated."""
         generated = len(self.tokens) - self.prompt_length
@@ -101,7 +137,7 @@ class Sequence:
     def limit(self, lookahead: int) -> int:
         """Tokens of the next proposal at most: K, what the request allows, and what there is room for."""
         own = self.submission.lookahead
-        return min(lookahead if own is None else min(lookahead, own), self.room - 1)
+        return min(lookahead if own is None else min(lookahead, own), self.room - 1, self.fits)
 
     def draws(self) -> list[Draw]:
         """How the tokens of this round are drawn: after the last token, and after each token of the proposal."""

@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from saguaro.engine.launch import Worker
 from saguaro.engine.resolve import Plan
@@ -19,10 +20,11 @@ from saguaro.transport.mailbox import MailboxShape, MailboxTarget, create
 
 log = logging.getLogger(__name__)
 
-SILENCE_SECONDS = 3.0
+SILENCE_SECONDS, STATISTICS_SECONDS = 3.0, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 MAX_ENTRIES = 65
 MAX_TOKENS = 16
+RING_BYTES = 1 << 20
 
 
 @dataclass
@@ -74,7 +76,8 @@ class DraftSupervisor:
         assert plan.draft is not None
         self._generation += 1
         width = plan.vocab if plan.config.verification == "rejection" else 0
-        shape = MailboxShape(plan.config.max_batch, MAX_ENTRIES, MAX_TOKENS, width, self._generation)
+        ring = max(RING_BYTES, 8 * plan.config.max_batch * plan.max_model_len)  # every row joins twice, at full length
+        shape = MailboxShape(plan.config.max_batch, MAX_ENTRIES, MAX_TOKENS, width, self._generation, ring)
         descriptor = create(shape)
         worker = Worker("draft", plan.draft.device, (plan, descriptor, shape), (descriptor,))
         self.current = DraftProcess(worker, descriptor, shape, MailboxTarget(descriptor, shape))
@@ -90,6 +93,18 @@ class DraftSupervisor:
         assert draft is not None
         draft.ready = True
         self._target.send("draft", (draft.path, draft.shape))
+
+    def statistics(self) -> dict[str, Any] | None:
+        """The draft's own counters; None while there is no draft that answers."""
+        draft = self.current
+        if draft is None or not draft.ready:
+            return None
+        try:
+            draft.worker.send("statistics")
+            answer: dict[str, Any] = draft.worker.expect("statistics", STATISTICS_SECONDS)
+        except (SaguaroError, OSError):
+            return None
+        return answer
 
     def check(self) -> None:
         """Look after the draft; called often, never blocks for long."""

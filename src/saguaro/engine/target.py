@@ -21,9 +21,9 @@ import torch
 
 from saguaro.algorithm.options import Sampling
 from saguaro.engine.adapt import measure_rows
-from saguaro.engine.metrics import Estimates
+from saguaro.engine.metrics import Estimates, Pace
 from saguaro.engine.proposing import Proposer, Settings
-from saguaro.engine.scheduler import Scheduler
+from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
@@ -61,17 +61,17 @@ class TargetWorker:
         pool: PagePool,
         *,
         vocab: int,
-        max_batch: int,
-        max_model_len: int,
-        prefill_chunk: int,
+        limits: Limits,
+        prefix_cache: bool,
+        beside: int | None,
         settings: Settings,
         emit: Callable[[Event], None],
     ) -> None:
         self.runner = runner
         self.vocab = vocab
-        self.prefill_chunk = prefill_chunk
         self.emit = emit
-        self.scheduler = Scheduler(pool, max_batch=max_batch, max_model_len=max_model_len)
+        self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
+        self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16)
         self.proposer = Proposer(self.estimates, vocab, settings)
 
@@ -100,82 +100,102 @@ class TargetWorker:
         for sequence in self.scheduler.running:
             sequence.proposed = Proposed()
             sequence.admitted = False
-            if sequence.prefilled:
-                self.proposer.admit(sequence)
+            self.proposer.admit(sequence)
 
     # -- one step -------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Prefill a piece of a prompt, or run one round of all rows; False when there is nothing to do."""
-        for sequence in self.scheduler.admit():
-            self.proposer.admit(sequence)
-        running = self.scheduler.running
-        if not running:
+        """One pass over all rows: pieces of prompts, and a round of each row that decodes; False without work."""
+        if not self.scheduler.busy:
             return False
-        waiting = next((s for s in running if not s.prefilled), None)
-        if waiting is not None:
-            self._prefill(waiting)
-        else:
-            self._round(list(running))
+        step = self.scheduler.next(self.pace.tokens)
+        for s in step.preempted:
+            self.proposer.release(s)
+        for sources, targets in step.copies:
+            self.runner.pool.move(list(sources), list(targets))
+        for s in step.admitted:
+            self.proposer.admit(s)
+        self._run(step.work)
         return True
 
-    def _prefill(self, sequence: Sequence) -> None:
-        """Round 0: its outcome is (0, t_0). The first token never waits for the draft."""
+    def _run(self, work: list[Work]) -> None:
         began = time.monotonic()
-        start = sequence.kv
-        tokens = sequence.submission.prompt[start : start + self.prefill_chunk]
-        done = start + len(tokens) == sequence.prompt_length
-        slots = sequence.table.slots(start, start + len(tokens))
-        logits_WV = self.runner.run([Span(tokens, start, sequence.table.pages, slots, wanted=int(done))])
-        sequence.kv += len(tokens)
-        sequence.prefill_seconds += time.monotonic() - began
-        if not done:
-            return
+        logits_WV = self.runner.run([self._span(w) for w in work])  # line 8: verify
         assert logits_WV is not None
-        self.proposer.prefilled()
-        sequence.proposed = Proposed(source="prefill")
-        raw_WV = _raw(logits_WV, [sequence])
-        [own] = self.proposer.outcomes(logits_WV, [sequence])
-        logprobs = self._logprobs(sequence, raw_WV, own)
-        seconds = sequence.prefill_seconds
-        self._finish_round(sequence, accepted=0, tokens=own, seconds=seconds, drawing=0.0, logprobs=logprobs)
-        if sequence.finish is None:
-            self.proposer.propose([(sequence, sequence.prompt_length, 0)])
-
-    def _round(self, rows: list[Sequence]) -> None:
-        began = time.monotonic()
-        spans = []
-        for s in rows:
-            start = len(s.tokens) - 1
-            tokens = [s.tokens[-1], *s.proposed.tokens]
-            slots = s.table.slots(start, start + len(tokens))
-            spans.append(Span(tokens, start, s.table.pages, slots, wanted=len(tokens)))
-        logits_WV = self.runner.run(spans)  # line 8: verify
-        assert logits_WV is not None
-        raw_WV = _raw(logits_WV, rows)
+        logits_JV = self._prompt_logprobs(work, logits_WV)
+        rows = [w.sequence for w in work if w.ends]
+        if any(not s.prefilled for s in rows):
+            self.proposer.prefilled()
+        raw_JV = _raw(logits_JV, rows)
         verified = time.monotonic()
-        outcomes = self.proposer.outcomes(logits_WV, rows)
+        outcomes = self.proposer.outcomes(logits_JV, rows) if rows else []
         ended = time.monotonic()
-        seconds, drawing = ended - began, ended - verified
-        total = sum(len(span.tokens) for span in spans)
-        if len(rows) == 1:
-            self.estimates.verify.took(total, seconds)
+        self._account(work, ended - began)
+        for w in work:
+            if not w.ends:
+                w.sequence.kv += w.count
+                self.scheduler.file(w.sequence)
         going_on: list[tuple[Sequence, int, int]] = []
         at = 0
         for s, tokens in zip(rows, outcomes, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
-            logprobs = self._logprobs(s, raw_WV[at:], tokens)
+            logprobs = self._logprobs(s, raw_JV[at:], tokens)
             at += len(s.proposed.tokens) + 1
             if not tokens:
                 self._fail(s, "the model returned a value that is not a number for this request.")
                 continue
             self.estimates.verified(len(s.proposed.tokens), accepted)
-            self._finish_round(s, accepted=accepted, tokens=tokens, seconds=seconds, drawing=drawing, logprobs=logprobs)
+            self._finish_round(s, accepted, tokens, (ended - began, ended - verified), logprobs)
             if s.finish is None:
+                s.fits = self.scheduler.fit(s, self.proposer.settings.lookahead)
                 going_on.append((s, base, accepted))
-        waited = self.proposer.propose(going_on)  # lines 9-13
-        committed = sum(len(tokens) for tokens in outcomes)
-        self.estimates.round_took(committed, seconds + waited)
+        waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
+        if all(w.ends for w in work):
+            self.estimates.round_took(sum(len(tokens) for tokens in outcomes), ended - began + waited)
+
+    @staticmethod
+    def _span(w: Work) -> Span:
+        """The tokens of a row that have no keys and values yet, and behind the last the proposal."""
+        s = w.sequence
+        tokens = s.tokens[s.kv : s.kv + w.count]
+        if w.ends:
+            tokens = [*tokens, *s.proposed.tokens]
+        wanted = len(s.proposed.tokens) + 1 if w.ends else 0
+        if s.submission.prompt_logprobs is not None and not s.prefilled:
+            wanted = len(tokens)
+        return Span(tokens, s.kv, s.table.pages, s.table.slots(s.kv, s.kv + len(tokens)), wanted=wanted)
+
+    def _account(self, work: list[Work], seconds: float) -> None:
+        """What the step says about times."""
+        filling = sum(w.count for w in work if w.sequence.filling)
+        decoding = sum(1 + len(w.sequence.proposed.tokens) for w in work if not w.sequence.filling)
+        self.pace.took(filling, decoding, seconds)
+        for w in work:
+            if not w.sequence.prefilled:
+                w.sequence.prefill_seconds += seconds
+        if not filling:
+            self.estimates.verify.took(decoding, seconds)
+
+    @staticmethod
+    def _prompt_logprobs(work: list[Work], logits_WV: torch.Tensor) -> torch.Tensor:
+        """Note the log probabilities of prompts that were asked for; return the rows of outcomes alone."""
+        if all(w.sequence.submission.prompt_logprobs is None or w.sequence.prefilled for w in work):
+            return logits_WV
+        outcome_rows: list[int] = []
+        at = 0
+        for w in work:
+            s, count = w.sequence, w.sequence.submission.prompt_logprobs
+            if count is not None and not s.prefilled:
+                known = len(s.prompt_logprobs)  # a prompt that is filled again has some already
+                first = max(s.kv, known)
+                targets = s.tokens[first + 1 : s.kv + w.count + 1]
+                if targets:
+                    s.prompt_logprobs += token_logprobs(logits_WV[at + first - s.kv :], targets, count)
+                at += w.count - int(w.ends)
+            if w.ends:
+                outcome_rows += range(at, at + len(s.proposed.tokens) + 1)
+                at += len(s.proposed.tokens) + 1
+        return logits_WV[outcome_rows]
 
     @staticmethod
     def _logprobs(s: Sequence, logits_WV: torch.Tensor, tokens: Rows[int]) -> list[TokenLogprob] | None:
@@ -186,43 +206,46 @@ class TargetWorker:
     def _finish_round(
         self,
         s: Sequence,
-        *,
         accepted: int,
         tokens: Rows[int],
-        seconds: float,
-        drawing: float,
+        times: tuple[float, float],
         logprobs: list[TokenLogprob] | None,
     ) -> None:
-        if not tokens:
-            self._fail(s, "the model returned a value that is not a number for this request.")
-            return
+        """Commit an outcome and report it. `times`: seconds of the whole pass, and of drawing. The outcome of a prompt
+        is (0, t_0); the first token never waits for the draft.
+        """
+        first = not s.prefilled
         kept = s.commit(list(tokens))
         s.kv = len(s.tokens) - 1
+        self.scheduler.file(s)
         p = s.proposed
         report = RoundReport(
             tokens=kept,
             proposed=len(p.tokens),
             accepted=accepted,
-            source=p.source,
+            source="prefill" if first else p.source,
             depth=p.depth,
             wait_seconds=p.wait_seconds,
-            verify_seconds=seconds,
-            draw_seconds=drawing,
+            verify_seconds=s.prefill_seconds if first else times[0],
+            draw_seconds=times[1],
             time=time.monotonic(),
             finish=s.finish,
             logprobs=None if logprobs is None else logprobs[: len(kept)],
+            prompt_logprobs=s.prompt_logprobs if first and s.submission.prompt_logprobs is not None else None,
+            cached_tokens=s.cached_tokens,
+            preemptions=s.preemptions,
         )
         if s.finish is not None:
             self._leave(s)
         self.emit((s.request, report))
 
     def _fail(self, sequence: Sequence, message: str) -> None:
-        self._leave(sequence)
+        self._leave(sequence, keep=False)
         sequence.finish = "abort"
         self.emit(Failure(sequence.request, "SaguaroError", message))
 
-    def _leave(self, sequence: Sequence) -> None:
-        self.scheduler.leave(sequence)
+    def _leave(self, sequence: Sequence, *, keep: bool = True) -> None:
+        self.scheduler.leave(sequence, keep=keep)
         self.proposer.release(sequence)
 
     # -- measuring ------------------------------------------------------------------------------------------------
@@ -256,6 +279,10 @@ class TargetWorker:
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
             "fan_out": list(proposer.counts),
-            "pages_free": self.scheduler.pool.available,
+            "pages": self.scheduler.pool.num_pages,
+            "pages_used": self.scheduler.pool.used,
+            "pages_kept": self.scheduler.pool.kept,
             "running": len(self.scheduler.running),
+            "waiting": len(self.scheduler.waiting),
+            "preemptions": self.scheduler.preemptions,
         }

@@ -156,6 +156,8 @@ def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: Mailbo
                 name, value = connection.recv()
                 if name == "measure":
                     connection.send(("measured", worker.measure(**value)))
+                elif name == "statistics":
+                    connection.send(("statistics", worker.statistics()))
 
 
 if __name__ == "__main__":

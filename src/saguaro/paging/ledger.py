@@ -1,26 +1,48 @@
-"""The books: a pool of free pages, the table of a sequence, and a reserve of loose slots for branches.
+"""The books: a pool of pages with their users, the table of a sequence, and a reserve of loose slots for branches.
 
-Must not know: torch, what is stored in a page. Tests: tests/paging/test_ledger.py.
+A page is free, or in use (by one or more), or kept: used by nobody, but with content that the prefix cache can still
+find. Kept pages are available like free ones; they are taken last, the one that was left longest ago first. Must not
+know: torch, what is stored in a page. Tests: tests/paging/test_ledger.py.
 """
 
 from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
 
 from saguaro.errors import CapacityError
 
 
 class PagePool:
-    """Free pages of one process. Pages are handed out lowest number first, so that runs repeat exactly."""
+    """Pages of one process. Free pages are handed out lowest number first, so that runs repeat exactly."""
 
     def __init__(self, num_pages: int, page_size: int) -> None:
         self.num_pages = num_pages
         self.page_size = page_size
-        self._free = list(range(num_pages - 1, -1, -1))
-        self._taken = [False] * num_pages
+        self._free = list(range(num_pages))
+        self._users = [0] * num_pages
+        self._known: set[int] = set()
+        self._kept: dict[int, None] = {}
+        self._forget: Callable[[int], None] | None = None
+
+    def remember_with(self, forget: Callable[[int], None]) -> None:
+        """Name who is told when a kept page is taken for something else."""
+        self._forget = forget
 
     @property
     def available(self) -> int:
-        """Pages that are free."""
-        return len(self._free)
+        """Pages that can be taken: free ones and kept ones."""
+        return len(self._free) + len(self._kept)
+
+    @property
+    def kept(self) -> int:
+        """Pages that nobody uses but whose content is still known."""
+        return len(self._kept)
+
+    @property
+    def used(self) -> int:
+        """Pages in use."""
+        return self.num_pages - self.available
 
     def pages_for(self, slots: int) -> int:
         """Whole pages that hold `slots` slots."""
@@ -30,22 +52,47 @@ class PagePool:
         """Take `count` pages.
 
         Raises:
-            CapacityError: when fewer are free; nothing is taken then.
+            CapacityError: when fewer are available; nothing is taken then.
         """
-        if count > len(self._free):
-            raise CapacityError(f"{count} pages needed, {len(self._free)} of {self.num_pages} free.")
-        pages = [self._free.pop() for _ in range(count)]
-        for page in pages:
-            self._taken[page] = True
-        return pages
+        if count > self.available:
+            raise CapacityError(f"{count} pages needed, {self.available} of {self.num_pages} available.")
+        return [self._take_one() for _ in range(count)]
 
-    def give_back(self, pages: list[int]) -> None:
-        """Return pages; each must have been taken, once."""
+    def _take_one(self) -> int:
+        if self._free:
+            page = heapq.heappop(self._free)
+        else:
+            page = next(iter(self._kept))
+            del self._kept[page]
+            self._known.discard(page)
+            assert self._forget is not None
+            self._forget(page)
+        self._users[page] = 1
+        return page
+
+    def share(self, pages: Sequence[int]) -> None:
+        """One more user for pages that are in use or kept."""
         for page in pages:
-            assert self._taken[page], f"page {page} is returned twice"
-            self._taken[page] = False
-            self._free.append(page)
-        self._free.sort(reverse=True)
+            assert self._users[page] or page in self._kept, f"page {page} is shared but holds nothing"
+            self._kept.pop(page, None)
+            self._users[page] += 1
+
+    def know(self, page: int) -> None:
+        """The content of a page in use is known from now on: it is kept when its last user leaves."""
+        assert self._users[page], f"page {page} is not in use"
+        self._known.add(page)
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """One user fewer for each page. What a sequence leaves is forgotten from its end."""
+        for page in reversed(pages):
+            assert self._users[page] > 0, f"page {page} is returned twice"
+            self._users[page] -= 1
+            if self._users[page]:
+                continue
+            if page in self._known:
+                self._kept[page] = None
+            else:
+                heapq.heappush(self._free, page)
 
 
 class PageTable:
@@ -59,6 +106,11 @@ class PageTable:
     def capacity(self) -> int:
         """Positions that the pages held so far can store."""
         return len(self.pages) * self._pool.page_size
+
+    def adopt(self, pages: Sequence[int]) -> None:
+        """Begin with pages that the pool counts this table as a user of already."""
+        assert not self.pages, "a table adopts pages before it takes any"
+        self.pages = list(pages)
 
     def ensure(self, length: int) -> None:
         """Own enough pages for `length` positions. Raises `CapacityError` and changes nothing when there are none."""
