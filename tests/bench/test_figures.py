@@ -71,11 +71,6 @@ def test_first_difference():
     assert figures.first_difference([[1, 2]], [[1, 2, 3]]) == {"prompt": 0, "position": 2}
 
 
-def test_times_between_measurements():
-    times = {1: 10.0, 4: 13.0, 8: 21.0}
-    assert [figures.at_rows(times, rows) for rows in (1, 2, 4, 6, 8, 16)] == [10, 11, 13, 17, 21, 42]
-
-
 def test_acceptance_by_position_adds_requests_up():
     one = RequestMetrics(accepted_per_position=[3, 1], verified_per_position=[4, 3])
     two = RequestMetrics(accepted_per_position=[1], verified_per_position=[4])

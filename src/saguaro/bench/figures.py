@@ -14,6 +14,7 @@ from typing import Any
 from saguaro.request import Completion, RequestMetrics
 from saguaro.theory.acceptance import expected_by_depth
 from saguaro.theory.speedup import bound as best_of_depths
+from saguaro.theory.step_times import time_for
 
 PLAN_FIELDS = ("lookahead", "budget", "fan_out", "fallback", "verification", "dtype")
 
@@ -120,7 +121,7 @@ def draft_round_seconds(statistics: Mapping[str, Any], *, mode: str) -> float | 
     if not steps or not isinstance(lookahead, int):
         return None
     rows = budget if mode == "ssd" and isinstance(budget, int) else 1
-    return at_rows(steps, 1) + lookahead * at_rows(steps, max(1, rows))
+    return time_for(steps, 1) + lookahead * time_for(steps, max(1, rows))
 
 
 def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mapping[str, Any]) -> float | None:
@@ -134,10 +135,10 @@ def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mappi
         return None
     expected = expected_by_depth(acceptance_by_position(metrics))
     depths = range(len(expected))
-    step = at_rows(steps, 1)
+    step = time_for(steps, 1)
     best = best_of_depths(
         expected,
-        verify_seconds=[at_rows(verify, d + 1) for d in depths],
+        verify_seconds=[time_for(verify, d + 1) for d in depths],
         seconds_until_depth=[step * (d + 1) if d else 0.0 for d in depths],
     )
     return best.rate
@@ -149,21 +150,6 @@ def acceptance_by_position(metrics: Sequence[RequestMetrics]) -> list[float]:
     verified = [sum(counts) for counts in zip_longest(*(m.verified_per_position for m in metrics), fillvalue=0)]
     pairs = zip_longest(accepted, verified, fillvalue=0)
     return [a / v for a, v in takewhile(lambda pair: pair[1] > 0, pairs)]
-
-
-def at_rows(times: Mapping[int, float], rows: int) -> float:
-    """A time for `rows` rows: as measured, between two measurements, or in proportion beyond the last."""
-    known = sorted(times)
-    if rows in times:
-        return times[rows]
-    if rows < known[0]:
-        return times[known[0]]
-    if rows > known[-1]:
-        return times[known[-1]] * rows / known[-1]
-    above = next(row for row in known if row > rows)
-    below = max(row for row in known if row < rows)
-    share = (rows - below) / (above - below)
-    return times[below] + share * (times[above] - times[below])
 
 
 def token_ids_sha256(token_ids: Sequence[Sequence[int]]) -> str:
