@@ -10,9 +10,9 @@ PROMPTS = ["abc", "the quick brown fox", "x" * 40, "12 34"]
 DRAFTS = {"ar": None, "sd": "toy:llama?seed=0&noise=0.1", "ssd": "toy:llama?seed=0&noise=0.1"}
 
 
-def opened(mode, channel="loopback"):
+def opened(mode):
     return LLM(
-        "toy:llama?seed=0", DRAFTS[mode], mode=mode, channel=channel, lookahead=3, budget=5, max_batch=3,
+        "toy:llama?seed=0", DRAFTS[mode], mode=mode, channel="loopback", lookahead=3, budget=5, max_batch=3,
         max_model_len=128, target_device="cpu:0", draft_device="cpu:0",
     )  # fmt: skip
 
@@ -46,9 +46,8 @@ def test_a_closed_loop_changes_no_token(mode, rows, expected):
     assert load.began < load.loaded_until <= max(one.ended for one in load.served)
 
 
-@pytest.mark.processes
-def test_an_open_loop_over_processes_changes_no_token(expected):
-    with opened("ssd", "processes") as llm:
+def test_an_open_loop_changes_no_token(expected):
+    with opened("ssd") as llm:
         load = open_loop(Session(llm), asked(9), [0.001 * i for i in range(9)])
         assert llm.statistics()["running"] == 0
     assert [one.completion.token_ids for one in load.served] == expected

@@ -41,7 +41,15 @@ def show(record: dict[str, Any]) -> None:
         rows = load_rows(record)
         is_open = any(row.rate is not None for row in rows)
         console.print(_open_table(rows) if is_open else _closed_table(rows))
+    for warning in warnings(record):
+        console.print(warning, markup=False, highlight=False)
     console.print(verdict(record))
+
+
+def warnings(record: dict[str, Any]) -> list[str]:
+    """What went wrong in an engine while it was measured; its figures are not those of a quiet run then."""
+    found = ((name, engine.get("warnings") or ()) for name, engine in record["engines"].items())
+    return [f"Warning of {name}: {warning}" for name, each in found for warning in each]
 
 
 def progress(row: dict[str, Any], repeats: int) -> str:
