@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,7 +18,8 @@ from typing import Any
 
 from saguaro.errors import ConfigError
 
-SCHEMA = 1
+SCHEMA = 2
+"""2: a run has a `rate`, and `total_tokens_per_second` counts the loaded phase of a loop, prefill included."""
 KINDS = (None, "shared_noise", "rejection")
 MODE_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD"}
 BLOCK = re.compile(r"(<!-- figures:(?P<name>[\w.-]+) -->\n)(?P<body>.*?)(<!-- /figures -->)", re.DOTALL)
@@ -37,6 +38,7 @@ class Row:
     equal_hardware: bool
     temperature: float
     batch: int
+    rate: float | None
     devices: str
     tokens_per_second: float
     low: float
@@ -54,20 +56,24 @@ class Row:
     @property
     def label(self) -> str:
         """What a table calls this setting."""
-        other = ", rejection" if self.verification == "rejection" else ""
-        return MODE_NAMES.get(self.mode, self.mode) + other + (", all devices" if self.equal_hardware else "")
+        return _label(self.mode, self.verification, self.equal_hardware)
 
 
 def summarise(record: dict[str, Any]) -> list[Row]:
-    """One row per (temperature, batch, mode, placement), in the order in which they first appear."""
+    """One row per (temperature, batch, rate, mode, placement), in the order in which they first appear."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in record["runs"]:
         kind = run.get("verification")
-        key = (run["temperature"], run["batch"], run["mode"], kind, bool(run.get("equal_hardware")))
+        key = (run["temperature"], run["batch"], run.get("rate"), run["mode"], kind, bool(run.get("equal_hardware")))
         groups.setdefault(key, []).append(run)
     speeds = {(*key, run["repeat"]): run["tokens_per_second"] for key, runs in groups.items() for run in runs}
     rows = [_row(key, runs, speeds) for key, runs in groups.items()]
-    return sorted(rows, key=lambda row: (row.temperature, row.batch))
+    return sorted(rows, key=lambda row: (row.temperature, row.batch, row.rate or 0.0))
+
+
+def setting_name(run: Mapping[str, Any]) -> str:
+    """What tables and pictures call the mode and placement of a run."""
+    return _label(run["mode"], run.get("verification"), bool(run.get("equal_hardware")))
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -115,6 +121,8 @@ def markdown(record: dict[str, Any]) -> str:
         columns = {"temperature": lambda row: f"{row.temperature:g}", **columns}
     if len({row.batch for row in rows}) > 1:
         columns = {"batch": lambda row: str(row.batch), **columns}
+    if any(row.rate is not None for row in rows):
+        columns = {"requests/s": lambda row: _cell(row.rate, 2), **columns}
     cells = [[show(row) for show in columns.values()] for row in rows]
     return "\n".join([*_lines(list(columns), cells), *_note(describe(record))]) + "\n"
 
@@ -165,14 +173,14 @@ def fill_files(paths: Iterable[Path], results: Path) -> list[Path]:
 
 
 def _row(key: tuple[Any, ...], runs: list[dict[str, Any]], speeds: dict[tuple[Any, ...], float]) -> Row:
-    temperature, batch, mode, kind, equal = key
+    temperature, batch, rate, mode, kind, equal = key
     values = [run["tokens_per_second"] for run in runs]
 
     def ratio(other: str) -> float | None:
         kinds = KINDS if other == "ar" else (kind,)  # AR is the same whatever would verify
         pairs = []
         for run in runs:
-            bases = (speeds.get((temperature, batch, other, each, False, run["repeat"])) for each in kinds)
+            bases = (speeds.get((temperature, batch, rate, other, each, False, run["repeat"])) for each in kinds)
             pairs.append((run["tokens_per_second"], next((base for base in bases if base), None)))
         return _median(speed / base for speed, base in pairs if base)
 
@@ -182,6 +190,7 @@ def _row(key: tuple[Any, ...], runs: list[dict[str, Any]], speeds: dict[tuple[An
         equal_hardware=equal,
         temperature=temperature,
         batch=batch,
+        rate=rate,
         devices=str(runs[0].get("devices", "")),
         tokens_per_second=median(values),
         low=min(values),
@@ -194,6 +203,12 @@ def _row(key: tuple[Any, ...], runs: list[dict[str, Any]], speeds: dict[tuple[An
             for name in ("acceptance_length", "hit_rate", "depth", "verify_ms", "target_wait_ms", "ttft_ms")
         },
     )
+
+
+def _label(mode: str, verification: str | None, equal_hardware: bool) -> str:
+    # AR has no draft to verify, whatever kind the benchmark asked for.
+    other = ", rejection" if verification == "rejection" and mode != "ar" else ""
+    return MODE_NAMES.get(mode, mode) + other + (", all devices" if equal_hardware else "")
 
 
 def _median(values: Iterable[float]) -> float | None:

@@ -1,11 +1,6 @@
 """The numbers of a run, from completions whose counters are known."""
 
-import hashlib
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from saguaro.bench import figures
 from saguaro.request import RequestMetrics
@@ -19,7 +14,7 @@ COUNTERS = {
 
 
 def test_fields_of_a_run(completion):
-    run = figures.run_figures([[completion(range(10), **COUNTERS)]], {}, mode="ssd")
+    run = figures.run_figures([completion(range(10), **COUNTERS)], {}, mode="ssd")
     assert run["tokens_per_second"] == pytest.approx(9 / 0.5)
     assert run["acceptance_length"] == pytest.approx(1 + 5 / 4)
     assert run["acceptance_rate"] == pytest.approx(5 / 8)
@@ -29,51 +24,23 @@ def test_fields_of_a_run(completion):
     assert run["target_wait_ms"] == pytest.approx(5)
     assert run["ttft_ms"] == pytest.approx(100)
     assert (run["output_tokens"], run["rounds"]) == (10, 4)
-    assert run["itl_ms_p50"] == pytest.approx(1000 * 0.1 / 3)
-    assert run["itl_ms_p99"] == pytest.approx(200)
+
+
+def test_the_speed_of_a_request_is_by_the_sum_of_row_times(completion):
+    done = [completion(range(11), decode_seconds=1.0), completion(range(6), decode_seconds=0.5)]
+    assert figures.run_figures(done, {}, mode="ar")["tokens_per_second"] == pytest.approx(15 / 1.5)
 
 
 def test_hit_rate_is_null_without_a_cache(completion):
     counters = {**COUNTERS, "hits": 0, "misses": 0, "hit_depth_sum": 0}
-    run = figures.run_figures([[completion(range(10), **counters)]], {}, mode="sd")
+    run = figures.run_figures([completion(range(10), **counters)], {}, mode="sd")
     assert (run["hit_rate"], run["depth"], run["bound"]) == (None, None, None)
 
 
 def test_nothing_decoded(completion):
-    run = figures.run_figures([[completion([5], time_to_first_token=0.1)]], {}, mode="ar")
+    run = figures.run_figures([completion([5], time_to_first_token=0.1)], {}, mode="ar")
     assert run["tokens_per_second"] == 0.0
     assert run["acceptance_length"] is None
-    assert run["itl_ms_p50"] is None
-
-
-def test_rows_of_a_batch_share_the_clock(completion):
-    """Per-row speed by the sum of row times; throughput by the longest row of each batch."""
-    group = [completion(range(11), decode_seconds=1.0), completion(range(6), decode_seconds=0.5)]
-    run = figures.run_figures([group, group[:1]], {}, mode="ar")
-    assert run["tokens_per_second"] == pytest.approx(25 / 2.5)
-    assert run["total_tokens_per_second"] == pytest.approx(25 / 2.0)
-
-
-def test_token_hash_is_of_compact_json():
-    assert figures.token_ids_sha256([[1, 2], [3]]) == hashlib.sha256(b"[[1,2],[3]]").hexdigest()
-
-
-@given(st.lists(st.floats(0, 10), min_size=1), st.floats(0.01, 1))
-def test_quantile(values, share):
-    found = figures.quantile(values, share)
-    assert sum(value <= found for value in values) >= math.ceil(len(values) * share - 1e-9)
-    assert sum(value < found for value in values) < len(values) * share
-
-
-def test_first_difference():
-    assert figures.first_difference([[1, 2], [3]], [[1, 2], [3]]) is None
-    assert figures.first_difference([[1, 2], [3]], [[1, 2], [4]]) == {"prompt": 1, "position": 0}
-    assert figures.first_difference([[1, 2]], [[1, 2, 3]]) == {"prompt": 0, "position": 2}
-
-
-def test_times_between_measurements():
-    times = {1: 10.0, 4: 13.0, 8: 21.0}
-    assert [figures.at_rows(times, rows) for rows in (1, 2, 4, 6, 8, 16)] == [10, 11, 13, 17, 21, 42]
 
 
 def test_acceptance_by_position_adds_requests_up():

@@ -3,7 +3,8 @@
 import pytest
 
 from saguaro import device
-from saguaro.bench.settings import BenchSettings, lanes, union
+from saguaro.bench.settings import BenchSettings, Setting, lanes, union
+from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
 
 
@@ -56,11 +57,68 @@ def test_union(cores):
         ({"modes": ()}, "at least one"),
         ({"engine": {"target": "t"}}, "need a draft"),
         ({"prompts": []}, "at least one prompt"),
+        ({"batches": (2,), "rates": (1.0,)}, "not both"),
+        ({"batches": (2, 2)}, "every batch is measured once; 2, 2 has one twice"),
+        ({"rates": (0.5, 0.5)}, "every rate is measured once"),
+        ({"batches": (0,)}, "at least one row"),
+        ({"rates": (0.0,)}, "a second above 0"),
+        ({"rates": (1.0, -1.0)}, "a second above 0"),
+        ({"rates": (float("nan"),)}, "a second above 0"),
+        ({"rates": (float("inf"),)}, "a second above 0"),
+        ({"seconds": 3.0}, "belongs to an open loop"),
+        ({"rates": (1.0,), "seconds": 3.0, "num_requests": 3}, "not both"),
+        ({"rates": (1.0,), "seconds": 0.0}, "seconds of an open loop must be"),
+        ({"rates": (1e6,), "seconds": 10.0}, "more than 100000"),
+        ({"rates": (0.001,), "seconds": 0.001}, "no request arrives within 0.001 s at rate 0.001"),
+        ({"batches": (1, 8), "num_requests": 7}, "7 requests cannot keep 8 running"),
+        ({"batches": (1, 16), "engine": {"target": "t", "draft": "d", "max_batch": 8}}, "16 is above max_batch 8"),
     ],
 )
 def test_refusals(options, message):
     with pytest.raises(ConfigError, match=message):
         made(**options)
+
+
+def test_the_engine_has_room_for_the_largest_batch(cores):
+    engine = {"target": "t", "draft": "d"}
+    for options, expected in (
+        ({"batches": (1, 12)}, 12),
+        ({"batches": (1, 12), "engine": {**engine, "max_batch": 16}}, 16),
+        ({}, 1),
+        ({"rates": (1.0,)}, EngineConfig.max_batch),
+        ({"rates": (1.0,), "engine": {**engine, "max_batch": 3}}, 3),
+    ):
+        settings = made(**options)
+        assert settings.max_batch == expected
+        assert {lane.options["max_batch"] for lane in lanes(settings)} == {expected}
+
+
+def test_devices_are_counted_by_cores(cores):
+    engine = {"target": "t", "draft": "d", "target_device": "cpu:0-2", "draft_device": "cpu:3"}
+    found = lanes(made(engine=engine, equal_hardware=True))
+    assert [(lane.mode, lane.num_devices) for lane in found] == [
+        ("ar", 3), ("sd", 3), ("ssd", 4), ("ar", 4), ("sd", 4),
+    ]  # fmt: skip
+
+
+def test_how_many_requests_a_run_has():
+    closed = made(prompts=["a"] * 6, batches=(1, 2))
+    assert [closed.count(setting) for setting in closed.schedule()] == [6, 8]
+    given = made(prompts=["a"] * 6, batches=(1, 2), num_requests=5)
+    assert [given.count(setting) for setting in given.schedule()] == [5, 5]
+    by_rate = made(prompts=["a"] * 6, rates=(1.0, 2.0))
+    assert [by_rate.count(setting) for setting in by_rate.schedule()] == [6, 6]
+    by_time = made(rates=(1.0, 50.0), seconds=8.0)
+    few, many = (by_time.count(setting) for setting in by_time.schedule())
+    assert 0 < few < many
+    assert all(time < 8 for setting in by_time.schedule() for time in by_time.arrivals(setting))
+
+
+def test_order_of_settings():
+    found = list(made(repeats=2, temperatures=(0.0, 1.0), batches=(1, 4)).schedule())
+    assert found[:4] == [Setting(0, 0.0, 1), Setting(0, 0.0, 4), Setting(0, 1.0, 1), Setting(0, 1.0, 4)]
+    assert [setting.repeat for setting in found] == [0] * 4 + [1] * 4
+    assert list(made(rates=(2.0,)).schedule()) == [Setting(0, 0.0, EngineConfig.max_batch, 2.0)]
 
 
 def test_options_are_checked_as_a_configuration(cores):

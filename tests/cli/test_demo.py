@@ -40,7 +40,7 @@ def test_models_of_ones_own_come_in_pairs(here):
 
 
 def outcome(mode, *token_ids):
-    return Outcome(Lane(mode, False, "cpu:0", {}), [list(ids) for ids in token_ids])
+    return Outcome(Lane(mode, False, "cpu:0", 1, {}), [list(ids) for ids in token_ids])
 
 
 def test_compare_names_the_first_difference():

@@ -1,17 +1,6 @@
 """Plans from times: what must come out where the answer is plain."""
 
-import pytest
-
-from saguaro.engine.adapt import plan_sd, plan_ssd, time_for
-
-
-def test_times_between_and_beyond_the_measured_ones() -> None:
-    times = {1: 1.0, 4: 4.0, 8: 4.0}
-    assert time_for(times, 4) == 4.0
-    assert time_for(times, 2) == pytest.approx(2.0)
-    assert time_for(times, 6) == 4.0
-    assert time_for(times, 12) == 4.0
-    assert time_for({1: 1.0}, 3) == pytest.approx(1.06)
+from saguaro.engine.adapt import plan_sd, plan_ssd
 
 
 def test_a_free_draft_is_used_to_the_full_and_a_dear_one_hardly() -> None:

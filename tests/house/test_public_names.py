@@ -10,7 +10,7 @@ import pytest
 
 import saguaro
 
-HEAVY = ("torch", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub")
+HEAVY = ("torch", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub", "matplotlib")
 PUBLIC = Path(saguaro.__file__)
 
 

@@ -1,25 +1,26 @@
-"""From completions and measured step times to the numbers of one run, and the comparison of outputs between modes.
+"""From completions and measured step times to the numbers of one run: speed of a request, acceptance, hits, step times.
 
-Pure: no clocks, no engines. Definitions: DESIGN section 5. Tests: tests/bench/test_figures.py.
+What depends on when tokens of several requests arrived is in `load_figures`. Pure: no clocks, no engines. Definitions:
+DESIGN section 5. Tests: tests/bench/test_figures.py.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
+from saguaro.bench.equality import token_ids_sha256
 from saguaro.request import Completion, RequestMetrics
 from saguaro.theory.acceptance import expected_by_depth
 from saguaro.theory.speedup import bound as best_of_depths
+from saguaro.theory.step_times import time_for
 
 PLAN_FIELDS = ("lookahead", "budget", "fan_out", "fallback", "verification", "dtype")
 
 
 def run_figures(
-    groups: Sequence[Sequence[Completion]],
+    done: Sequence[Completion],
     statistics: Mapping[str, Any],
     *,
     mode: str,
@@ -28,24 +29,18 @@ def run_figures(
     """The measured fields of one run.
 
     Args:
-        groups: completions of each batch, batch after batch.
+        done: completions, in order of the numbers of their requests.
         statistics: `LLM.statistics()` after the run.
         mode: `ar`, `sd` or `ssd`.
         before: `LLM.statistics()` before the run, for what it counts since the start.
     """
-    done = [completion for group in groups for completion in group]
     metrics = [completion.metrics for completion in done]
     rounds = sum(m.rounds for m in metrics)
     after_first = sum(len(c.token_ids) - 1 for c in done)
     looked = sum(m.hits + m.misses for m in metrics)
     hits = sum(m.hits for m in metrics)
-    between = inter_token_seconds(metrics)
     return {
         "tokens_per_second": _ratio(after_first, sum(m.decode_seconds for m in metrics)) or 0.0,
-        "total_tokens_per_second": _ratio(
-            after_first, sum(max((c.metrics.decode_seconds for c in group), default=0.0) for group in groups)
-        )
-        or 0.0,
         "acceptance_length": _ratio(rounds + sum(m.accepted for m in metrics), rounds),
         "acceptance_rate": _ratio(sum(m.accepted for m in metrics), sum(m.verified for m in metrics)),
         "accepted_share": _ratio(sum(m.accepted for m in metrics), sum(m.drafted for m in metrics)),
@@ -60,8 +55,6 @@ def run_figures(
             sum(m.prefill_tokens for m in metrics), sum(m.prefill_seconds for m in metrics)
         ),
         "ttft_ms": _ms(_ratio(sum(m.time_to_first_token for m in metrics), len(metrics))),
-        "itl_ms_p50": _ms(quantile(between, 0.50)),
-        "itl_ms_p99": _ms(quantile(between, 0.99)),
         "output_tokens": sum(len(c.token_ids) for c in done),
         "rounds": rounds,
         "token_ids_sha256": token_ids_sha256([c.token_ids for c in done]),
@@ -73,27 +66,6 @@ def plan_figures(statistics: Mapping[str, Any], options: Mapping[str, Any]) -> d
     """What was in force: resolved values where the engine reports them, else the options as given."""
     plan = dict(statistics.get("plan") or {})
     return {name: plan.get(name, options.get(name)) for name in PLAN_FIELDS}
-
-
-def inter_token_seconds(metrics: Sequence[RequestMetrics]) -> list[float]:
-    """Time between tokens, one value for each token after the first.
-
-    The tokens of a round arrive together; each counts the round's time divided by the tokens it brought.
-    """
-    values: list[float] = []
-    for m in metrics:
-        for seconds, tokens in zip(m.round_seconds, m.round_tokens, strict=True):
-            values += [seconds / tokens] * tokens
-    return values
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` of the values do not exceed; None of nothing."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    rank = max(1, -(-len(ordered) * share // 1))
-    return ordered[min(len(ordered), int(rank)) - 1]
 
 
 def waits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
@@ -120,7 +92,7 @@ def draft_round_seconds(statistics: Mapping[str, Any], *, mode: str) -> float | 
     if not steps or not isinstance(lookahead, int):
         return None
     rows = budget if mode == "ssd" and isinstance(budget, int) else 1
-    return at_rows(steps, 1) + lookahead * at_rows(steps, max(1, rows))
+    return time_for(steps, 1) + lookahead * time_for(steps, max(1, rows))
 
 
 def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mapping[str, Any]) -> float | None:
@@ -134,10 +106,10 @@ def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mappi
         return None
     expected = expected_by_depth(acceptance_by_position(metrics))
     depths = range(len(expected))
-    step = at_rows(steps, 1)
+    step = time_for(steps, 1)
     best = best_of_depths(
         expected,
-        verify_seconds=[at_rows(verify, d + 1) for d in depths],
+        verify_seconds=[time_for(verify, d + 1) for d in depths],
         seconds_until_depth=[step * (d + 1) if d else 0.0 for d in depths],
     )
     return best.rate
@@ -149,35 +121,6 @@ def acceptance_by_position(metrics: Sequence[RequestMetrics]) -> list[float]:
     verified = [sum(counts) for counts in zip_longest(*(m.verified_per_position for m in metrics), fillvalue=0)]
     pairs = zip_longest(accepted, verified, fillvalue=0)
     return [a / v for a, v in takewhile(lambda pair: pair[1] > 0, pairs)]
-
-
-def at_rows(times: Mapping[int, float], rows: int) -> float:
-    """A time for `rows` rows: as measured, between two measurements, or in proportion beyond the last."""
-    known = sorted(times)
-    if rows in times:
-        return times[rows]
-    if rows < known[0]:
-        return times[known[0]]
-    if rows > known[-1]:
-        return times[known[-1]] * rows / known[-1]
-    above = next(row for row in known if row > rows)
-    below = max(row for row in known if row < rows)
-    share = (rows - below) / (above - below)
-    return times[below] + share * (times[above] - times[below])
-
-
-def token_ids_sha256(token_ids: Sequence[Sequence[int]]) -> str:
-    """SHA-256 of the compact JSON of the id lists."""
-    return hashlib.sha256(json.dumps([list(ids) for ids in token_ids], separators=(",", ":")).encode()).hexdigest()
-
-
-def first_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> dict[str, int] | None:
-    """Prompt and position of the first token that differs; None when there is none."""
-    for prompt, (a, b) in enumerate(zip(one, other, strict=True)):
-        if list(a) != list(b):
-            same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            return {"prompt": prompt, "position": same}
-    return None
 
 
 def _times(statistics: Mapping[str, Any], name: str) -> dict[int, float]:

@@ -1,4 +1,6 @@
-"""What a benchmark measures, and the lanes it runs: one engine for each mode and placement.
+"""What a benchmark measures: the load, and the lanes it runs, one engine for each mode and placement.
+
+A closed loop (`batches`) keeps a number of requests running, an open loop (`rates`) lets them arrive by themselves.
 
 In the paper's placement AR and SD run on the target's device and SSD adds the draft's; with `equal_hardware` two more
 lanes give AR and SD every device that SSD has; with `both_verifications` SD and SSD run with the other kind, too.
@@ -7,16 +9,33 @@ Must not know: how engines work. Tests: tests/bench/test_settings.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from saguaro.bench.arrivals import arrivals
 from saguaro.config import VERIFICATIONS, EngineConfig
 from saguaro.device import allowed_cores, default_devices, parse_device
 from saguaro.errors import ConfigError
 from saguaro.registry import nearest
 
 MODES = ("ar", "sd", "ssd")
+
+
+WAVES = 4
+"""A closed loop of several rows has at least so many requests a row, so that rows start and end at different times."""
+MAX_REQUESTS = 100_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the lanes of a repeat have in common. `batch` is how many requests run at once, in an open loop at most."""
+
+    repeat: int
+    temperature: float
+    batch: int
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,10 +47,15 @@ class BenchSettings:
         prompts: raw prompts, no chat template.
         dataset: name of the prompt set, for the record.
         modes: of `ar`, `sd`, `ssd`, in the order in which each repeat runs them.
-        temperatures, batches: every combination is run.
+        temperatures: every combination with a batch or a rate is run.
+        batches: closed loops that keep so many requests running; (1,) when neither this nor `rates` is given.
+        rates: open loops with so many arrivals a second in the mean.
+        num_requests: requests of a run; request i has prompt i of the set, which starts again from the beginning when
+            it is too short. None is the number of prompts, in a closed loop at least `WAVES` times the batch.
+        seconds: of an open loop, instead of `num_requests`: requests arrive for so long.
         repeats: passes over everything; each runs all modes before the next begins.
         max_tokens: tokens of each output.
-        seed: key of the noise of the first prompt; prompt i has seed + i.
+        seed: key of the noise of the first request; request i has seed + i. Also the key of the arrivals.
         ignore_eos: do not end at the model's stop tokens, so that every mode does the same work.
         equal_hardware: add AR and SD on all devices that SSD has.
         both_verifications: add SD and SSD with the kind of verification that `engine` does not name.
@@ -43,7 +67,10 @@ class BenchSettings:
     dataset: str = "prompts"
     modes: tuple[str, ...] = MODES
     temperatures: tuple[float, ...] = (0.0,)
-    batches: tuple[int, ...] = (1,)
+    batches: tuple[int, ...] = ()
+    rates: tuple[float, ...] = ()
+    num_requests: int | None = None
+    seconds: float | None = None
     repeats: int = 1
     max_tokens: int = 128
     seed: int = 0
@@ -63,15 +90,93 @@ class BenchSettings:
             raise ConfigError("sd and ssd need a draft model; give --draft, or --modes ar.")
         if not self.prompts:
             raise ConfigError("a benchmark needs at least one prompt.")
+        if not self.batches and not self.rates:
+            object.__setattr__(self, "batches", (1,))
+        self._check_load()
+        for setting in self.schedule() if self.rates else ():
+            self._check_arrivals(setting)
+
+    def _check_load(self) -> None:
+        if self.batches and self.rates:
+            raise ConfigError("a benchmark has a closed loop (--batch) or an open one (--rate), not both.")
+        for name, values in (("batch", self.batches), ("rate", self.rates)):
+            if len(set(values)) != len(values):
+                raise ConfigError(
+                    f"every {name} is measured once; {', '.join(f'{v:g}' for v in values)} has one twice."
+                )
+        if any(batch < 1 for batch in self.batches):
+            raise ConfigError(f"a batch has at least one row, not {min(self.batches)}.")
+        if any(not 0 < rate < math.inf for rate in self.rates):
+            raise ConfigError("a rate is a number of requests a second above 0.")
+        if self.seconds is not None:
+            if not self.rates:
+                raise ConfigError("--seconds belongs to an open loop; give --rate, or --num-requests instead.")
+            if self.num_requests is not None:
+                raise ConfigError("an open loop has a number of requests or of seconds, not both.")
+            if not 0 < self.seconds < math.inf:
+                raise ConfigError("the seconds of an open loop must be a number above 0.")
+        if self.num_requests is not None and self.num_requests < max(self.batches, default=1):
+            raise ConfigError(f"{self.num_requests} requests cannot keep {max(self.batches, default=1)} running.")
+        if max(self.batches, default=0) > self.max_batch:
+            raise ConfigError(
+                f"batch {max(self.batches)} is above max_batch {self.max_batch}; leave max_batch out or raise it."
+            )
+
+    def _check_arrivals(self, setting: Setting) -> None:
+        """An open loop of some seconds has at least one arrival, and not so many that it could never end."""
+        assert setting.rate is not None
+        if self.seconds is not None and setting.rate * self.seconds > MAX_REQUESTS:
+            raise ConfigError(
+                f"{setting.rate:g} requests a second for {self.seconds:g} s are more than {MAX_REQUESTS}; give fewer."
+            )
+        if not self.arrivals(setting):
+            raise ConfigError(
+                f"no request arrives within {self.seconds:g} s at rate {setting.rate:g} (seed {self.seed}, repeat "
+                f"{setting.repeat}); give more seconds or --num-requests."
+            )
+
+    @property
+    def max_batch(self) -> int:
+        """Rows that an engine may run at once: as given, else the largest batch, else the engine's own default."""
+        default = max(self.batches) if self.batches else EngineConfig.max_batch
+        return int(self.engine.get("max_batch", default))
+
+    def schedule(self) -> Iterator[Setting]:
+        """Repeats outside, temperatures and loads inside."""
+        loads: list[tuple[int, float | None]] = [(batch, None) for batch in self.batches]
+        loads += [(self.max_batch, rate) for rate in self.rates]
+        for repeat in range(self.repeats):
+            for temperature in self.temperatures:
+                for batch, rate in loads:
+                    yield Setting(repeat, temperature, batch, rate)
+
+    def arrivals(self, setting: Setting) -> list[float] | None:
+        """When the requests of an open loop are due, in seconds; None for a closed loop."""
+        if setting.rate is None:
+            return None
+        count = None if self.seconds is not None else self.num_requests or len(self.prompts)
+        return arrivals(setting.rate, seed=self.seed, repeat=setting.repeat, count=count, seconds=self.seconds)
+
+    def count(self, setting: Setting) -> int:
+        """Requests of one run."""
+        times = self.arrivals(setting)
+        if times is not None:
+            return len(times)
+        least = 1 if setting.batch == 1 else WAVES * setting.batch
+        return self.num_requests or max(len(self.prompts), least)
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One engine of a benchmark: its mode, its placement, and the options that make it."""
+    """One engine of a benchmark: its mode, its placement, and the options that make it.
+
+    `num_devices` counts what the engine may use: cores of a CPU, or accelerators.
+    """
 
     mode: str
     equal_hardware: bool
     devices: str
+    num_devices: int
     options: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -115,8 +220,8 @@ def union(first: str, second: str) -> str:
 
 def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_hardware: bool = False) -> Lane:
     options = {
-        "max_batch": max(settings.batches),
         **settings.engine,
+        "max_batch": settings.max_batch,
         "mode": mode,
         "target_device": target,
         "draft_device": draft,
@@ -125,7 +230,8 @@ def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_
         options["draft"] = None
     EngineConfig.from_options(**options)
     devices = f"{target} + {draft}" if mode == "ssd" and draft != target else target
-    return Lane(mode, equal_hardware, devices, options)
+    cores = {core for text in (target, draft) for core in parse_device(text).cores}
+    return Lane(mode, equal_hardware, devices, len(cores), options)
 
 
 def _given(engine: Mapping[str, Any], name: str, default: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from saguaro.bench.figures import first_difference, waits
+from saguaro.bench.equality import first_difference
+from saguaro.bench.figures import waits
 from saguaro.bench.settings import BenchSettings, Lane, lanes
 from saguaro.cli.checks import check_engine
 from saguaro.cli.fetch import is_here

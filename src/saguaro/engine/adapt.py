@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from saguaro.engine.metrics import time_for
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool, PageTable
 from saguaro.theory.acceptance import expected_tokens
+from saguaro.theory.step_times import time_for
 
 PRIOR_ACCEPTANCE = 0.8
 MAX_PLANNED_LOOKAHEAD = 8

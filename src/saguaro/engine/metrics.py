@@ -7,32 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from saguaro.theory.step_times import time_for
+
 PRIOR_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 8.0
 DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
-PER_ROW = 0.03
-"""Share that a row adds where nothing was measured."""
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
 BESIDE_FIRST, BESIDE_LEAST = 16, 4
-
-
-def time_for(times: Mapping[int, float], rows: int) -> float:
-    """Seconds for `rows` rows: measured, interpolated between, or extended from the last two counts."""
-    if rows in times:
-        return times[rows]
-    known = sorted(times)
-    below = max((k for k in known if k < rows), default=known[0])
-    above = min((k for k in known if k > rows), default=None)
-    if above is None:
-        if len(known) < 2:
-            return times[below] * (1 + PER_ROW * (rows - below))
-        previous = known[-2]
-        slope = (times[below] - times[previous]) / (below - previous)
-        return times[below] + max(0.0, slope) * (rows - below)
-    share = (rows - below) / (above - below) if above != below else 0.0
-    return times[below] + share * (times[above] - times[below])
 
 
 class PassTimes:

@@ -7,6 +7,7 @@ Reading order, and where each statement of the paper lives:
     fan_out      Definition of the power law; Theorem 12 (closed form); Theorem 18 (any curve, whole numbers)
     fallback     Theorem 17 and what it leaves out
     fit          acceptance and power law from counts of rounds
+    step_times   the time of a pass between and beyond the counts of rows that were measured
 
 Times are in units of one verification (T_p, T_b) unless a name ends in `_seconds`. p is the target's law, q the
 draft's. Must not know: torch, engines, clocks. Tests: tests/theory/. The map: docs/paper-map.md.
