@@ -178,6 +178,8 @@ class DraftWorker:
 
         Over loopback all branches run: there the order of things must not depend on a clock.
         """
+        if self.settings.lookahead == 0:
+            return []
         work: list[Work] = []
         offered: list[tuple[DraftRow, Branch]] = []
         active = any(row.caught_up for row in self.rows.values())

@@ -141,7 +141,7 @@ class LoopbackEngine(Engine):
         self.target.configure(settings)
 
     def statistics(self) -> dict[str, Any]:
-        answer = {"plan": self.plan.summary(), "measured": self.measured, "warnings": [], **self.target.statistics()}
+        answer = {"plan": self.plan.summary(), "measured": self.measured, **self.target.statistics()}
         if self.port is not None:
             answer["draft"] = self.draft.statistics()
         return answer
@@ -238,14 +238,13 @@ class ProcessEngine(Engine):
         self._target.send("statistics")
         answer = self._expect("statistics", ANSWER_SECONDS)
         supervisor = self.supervisor
-        warnings = list(supervisor.warnings) if supervisor else []
+        answer["warnings"] += supervisor.warnings if supervisor else []
         restarts = supervisor.restarts if supervisor else 0
         if supervisor is not None:
             answer["draft"] = supervisor.statistics()
         return {
             "plan": self.plan.summary(),
             "measured": self.measured,
-            "warnings": warnings,
             "draft_restarts": restarts,
             **answer,
         }

@@ -13,6 +13,8 @@ PRIOR_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 8.0
 DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
+FORGETTING = 0.002
+HOPELESS_PROPOSALS, HOPELESS_SHARE = 40, 0.02
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
 BESIDE_FIRST, BESIDE_LEAST = 16, 4
@@ -86,11 +88,18 @@ class Estimates:
         self._tried = [PRIOR_WEIGHT] * max_lookahead
         self._kept = [PRIOR_WEIGHT * PRIOR_ACCEPTANCE] * max_lookahead
         self.verify = PassTimes()
+        self.proposals = 0
+        self.first_accepted = 0
         self._tokens = 0.0
         self._seconds = 0.0
 
     def verified(self, proposed: int, accepted: int) -> None:
         """One row's outcome: `accepted` of `proposed` tokens; positions after the first rejection say nothing."""
+        if not proposed:  # what was given up is tried again by and by: the text may have become easier
+            self._tried[0] += FORGETTING * (PRIOR_WEIGHT - self._tried[0])
+            self._kept[0] += FORGETTING * (PRIOR_WEIGHT * PRIOR_ACCEPTANCE - self._kept[0])
+        self.proposals += proposed > 0
+        self.first_accepted += accepted > 0
         for position in range(min(proposed, accepted + 1, len(self._tried))):
             self._tried[position] = self._tried[position] * DECAY + 1
             self._kept[position] = self._kept[position] * DECAY + (position < accepted)
@@ -98,6 +107,11 @@ class Estimates:
     def acceptance(self, lookahead: int) -> list[float]:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
         return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether even the first token of a proposal is almost never accepted."""
+        return self.proposals >= HOPELESS_PROPOSALS and self.first_accepted < HOPELESS_SHARE * self.proposals
 
     def mean_acceptance(self) -> float:
         """One number for policies that take one (Theorem 12's a)."""

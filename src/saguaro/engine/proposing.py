@@ -41,7 +41,7 @@ SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What may change between rounds.
+    """What may change between rounds. With a lookahead of 0 the draft is told of every outcome and does nothing.
 
     `fan_out` is the list F_0 ... F_K, or the name of a policy that makes it from `budget` and the running estimate of
     acceptance. Without `branches` nothing is cached (SD).
@@ -125,7 +125,7 @@ class Proposer:
 
     def admit(self, s: Sequence) -> None:
         """Tell the draft of a row."""
-        if self.port is None or self.settings.lookahead == 0 or s.submission.lookahead == 0:
+        if self.port is None or s.submission.lookahead == 0:
             return
         self._send(Admit(s.request, s.row, s.round, s.prompt_length, s.submission.sampling, tuple(s.tokens)))
         s.admitted = self.port is not None
@@ -192,7 +192,7 @@ class Proposer:
         waited = self.waited["depth"] + self.waited["pending"]
         for s, _, _ in rows:
             s.proposed = Proposed()
-        if self.port is None or self.settings.lookahead == 0:
+        if self.port is None:
             for s, _, _ in rows:
                 s.round += 1
             return 0.0
@@ -218,7 +218,7 @@ class Proposer:
         port, settings = self.port, self.settings
         assert port is not None
         port.elapse()
-        if settings.lockstep and settings.branches and not settings.rejection:
+        if settings.lockstep and settings.branches and settings.lookahead and not settings.rejection:
             for s, base, accepted in rows:
                 if s.admitted:
                     key = s.key(base, accepted, s.tokens[-1])

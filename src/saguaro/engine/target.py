@@ -11,6 +11,7 @@ never imports the draft. Tests: tests/engine/test_target.py, tests/lossless/.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Rows
@@ -32,6 +33,8 @@ from saguaro.execution.sampler import Draw, draw_tokens, token_logprobs
 from saguaro.paging import PagePool
 from saguaro.request import TokenLogprob
 from saguaro.transport.base import TargetPort
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class TargetWorker:
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16)
         self.proposer = Proposer(self.estimates, vocab, settings)
+        self.warnings: list[str] = []
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -150,8 +154,18 @@ class TargetWorker:
                 s.fits = self.scheduler.fit(s, self.proposer.settings.lookahead)
                 going_on.append((s, base, accepted))
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
+        if self.estimates.hopeless and not self.warnings:
+            self._warn_of_draft()
         if all(w.ends for w in work):
             self.estimates.round_took(sum(len(tokens) for tokens in outcomes), ended - began + waited)
+
+    def _warn_of_draft(self) -> None:
+        kept, tried = self.estimates.first_accepted, self.estimates.proposals
+        self.warnings.append(
+            f"the target accepted {kept} of the first tokens of {tried} proposals; the draft does not fit it, and "
+            f"decoding without a draft would be as fast."
+        )
+        log.warning(self.warnings[-1])
 
     @staticmethod
     def _span(w: Work) -> Span:
@@ -279,6 +293,7 @@ class TargetWorker:
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
             "fan_out": list(proposer.counts),
+            "warnings": list(self.warnings),
             "pages": self.scheduler.pool.num_pages,
             "pages_used": self.scheduler.pool.used,
             "pages_kept": self.scheduler.pool.kept,
