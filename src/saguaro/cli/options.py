@@ -94,6 +94,7 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "speculation": (whole, "tokens proposed at a time at most; 0 decodes without the draft"),
     "n": (whole, "choices of each prompt, each with its own noise"),
     "logprobs": (whole, "log probabilities of each token and of so many likeliest ones, with --json"),
+    "skip_special_tokens": (bool, "leave special tokens out of the text"),
 }
 REPEATED = {
     "drafter_options": "--drafter-option",
