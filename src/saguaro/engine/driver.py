@@ -27,6 +27,7 @@ from saguaro.errors import SaguaroError, WorkerDied
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+LOST = "The engine is lost; make a new one."
 Owner = TypeVar("Owner", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -163,10 +164,10 @@ class Driver(Generic[Owner]):
             while self._obey(engine):
                 self._hand_out(engine, engine.poll(POLL_SECONDS))
         except SaguaroError as error:
-            error_ = WorkerDied(f"{error} The engine is lost; make a new one.")
+            error_ = WorkerDied(f"{error} {LOST}")
         except Exception as error:
             log.exception("the engine failed")
-            error_ = WorkerDied(f"the engine failed: {type(error).__name__}: {error}. Make a new one.")
+            error_ = WorkerDied(f"the engine failed: {type(error).__name__}: {error}. {LOST}")
         try:
             self._end(error_)
             engine.close()
