@@ -209,3 +209,19 @@ def test_B67_only_what_runs_is_aborted_and_once(async_llm: AsyncLLM, watch: Watc
     asyncio.run(scene())
     assert set(watch.releases.values()) <= {1}  # an aborted one may never have been admitted
     assert watch.engine.port is None or set(watch.releases) | set(watch.aborts) == set(range(first, first + 110))
+
+
+def test_B67_a_stop_string_ends_the_engines_part_once(async_llm: AsyncLLM, watch: Watch) -> None:
+    """The engine knows ids only, so it has to be told; an end that it saw itself needs no word."""
+
+    async def scene() -> None:
+        [free] = await async_llm.generate(PROMPT, replace(LONG, max_tokens=20))
+        assert watch.aborts == []
+        stopped = replace(LONG, stop=free.text[4:7])
+        [whole] = await async_llm.generate(PROMPT, stopped)
+        deltas = [delta async for delta in async_llm.stream(PROMPT, stopped)]
+        assert whole.finish_reason == deltas[-1].finish_reason == "stop"
+        assert not any(await held(async_llm, watch))
+        assert len(watch.aborts) == len(set(watch.aborts)) == 2
+
+    asyncio.run(scene())

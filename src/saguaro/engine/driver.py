@@ -10,6 +10,7 @@ Tests: tests/engine/test_driver.py.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -101,9 +102,8 @@ class Driver(Generic[Owner]):
             if self._owners.pop(request, None) is not None:
                 engine.abort(request)
 
-        with self._lock:
-            if self._error is None:
-                self._send(_Command(act, lambda error: None))
+        with contextlib.suppress(SaguaroError):  # no engine, no request
+            self._send(_Command(act, lambda error: None))
 
     def call(self, function: Callable[[Engine], Value]) -> Future[Value]:
         """The result of a function of the engine, which runs between two polls.
