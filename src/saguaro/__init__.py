@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from saguaro.async_llm import AsyncLLM
     from saguaro.config import EngineConfig
     from saguaro.errors import (
         CapacityError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLM",
+    "AsyncLLM",
     "CapacityError",
     "Completion",
     "ConfigError",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "AsyncLLM": "saguaro.async_llm",
     "LLM": "saguaro.llm",
     "EngineConfig": "saguaro.config",
     **dict.fromkeys(("Completion", "Delta", "RequestMetrics", "SamplingParams"), "saguaro.request"),

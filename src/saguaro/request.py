@@ -44,6 +44,7 @@ class SamplingParams:
         logprobs: report the log probability of each token, and of this many of the likeliest (0 ... 20), by the
             target's own law before temperature and filters; None reports nothing.
         prompt_logprobs: the same for the tokens of the prompt but the first; its keys and values are computed anew.
+        skip_special_tokens: leave special tokens (those that mark turns and ends) out of the text; ids keep them.
 
     Raises:
         RequestRefused: when a value is out of its range.
@@ -68,6 +69,7 @@ class SamplingParams:
     min_tokens: int = 0
     speculation: int | None = None
     prompt_logprobs: int | None = None
+    skip_special_tokens: bool = True
 
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -86,6 +88,7 @@ class SamplingParams:
         _require(all(isinstance(s, str) and s for s in stop), "stop must be a string or strings, none of them empty")
         _require(all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "stop_token_ids must be token ids")
         _require(isinstance(self.ignore_eos, bool), "ignore_eos must be true or false")
+        _require(isinstance(self.skip_special_tokens, bool), "skip_special_tokens must be true or false")
         _require(_is_number(self.min_p) and 0 <= self.min_p <= 1, "min_p must be in 0 ... 1")
         _require(
             _is_number(self.repetition_penalty) and 0 < self.repetition_penalty <= 100,

@@ -23,6 +23,7 @@ FLOORS = {
     "execution": 6,
     "drafting": 7,
     "engine": 8,
+    "choices": 9,
     "llm": 9,
     "async_llm": 9,
     "records": 9,
@@ -37,6 +38,7 @@ FLOORS = {
     "__main__": 12,
 }
 GROUND = {name for name, floor in FLOORS.items() if floor == 0}  # one package in all but name
+SHARED = {"choices": {"llm", "async_llm"}}  # what both faces need; they do not import each other (ADR 0001)
 TEST_KIT = "testing"  # may import floors 0 to 9; only tests import it
 
 
@@ -60,7 +62,7 @@ def complaint(room: str, imported: str) -> str | None:
         return f"{room} imports the test kit"
     if room == TEST_KIT:
         return f"the test kit imports {imported} of floor {FLOORS[imported]}" if FLOORS[imported] > 9 else None
-    if (room in GROUND and imported in GROUND) or FLOORS[imported] < FLOORS[room]:
+    if (room in GROUND and imported in GROUND) or room in SHARED.get(imported, ()) or FLOORS[imported] < FLOORS[room]:
         return None
     return f"{room} (floor {FLOORS[room]}) imports {imported} (floor {FLOORS[imported]})"
 
@@ -105,6 +107,9 @@ def test_the_rule_itself():
     assert complaint("attention", "transport")
     assert complaint("config", "errors") is None
     assert complaint("config", "theory")
+    assert complaint("llm", "choices") is None
+    assert complaint("choices", "llm")
+    assert complaint("async_llm", "llm")
     assert complaint("testing", "engine") is None
     assert complaint("testing", "cli")
     assert complaint("engine", "testing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 import torch
@@ -121,3 +122,14 @@ def test_speculation_of_one_request_can_be_limited_or_off(llm: LLM) -> None:
     assert off.metrics.hit_rate is None
     assert off.metrics.rounds == len(off.token_ids) - 1
     assert one.metrics.drafted <= one.metrics.rounds
+
+
+def test_streams_read_in_turn_do_not_lose_pieces(llm: LLM) -> None:
+    each = [params(1.0, seed=i) for i in range(3)]
+    wanted = [c.token_ids for c in llm.generate(PROMPTS[:3], each)]
+    streams = [llm.stream(prompt, p) for prompt, p in zip(PROMPTS[:3], each, strict=True)]
+    found: list[list[int]] = [[], [], []]
+    for deltas in zip_longest(*streams):
+        for tokens, delta in zip(found, deltas, strict=True):
+            tokens += delta.token_ids if delta else []
+    assert found == wanted

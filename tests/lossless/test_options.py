@@ -61,7 +61,7 @@ class Oracle:
 
     def generate(self, prompt: list[int], p: SamplingParams) -> list[int]:
         output: list[int] = []
-        words = self.llm._bad_words(p.bad_words)
+        words = self.llm._intake.bad_words(p.bad_words)
         while len(output) < p.max_tokens:
             output.append(self.token(prompt, output, p, words))
             if output[-1] in p.stop_token_ids:

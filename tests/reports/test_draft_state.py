@@ -80,13 +80,20 @@ def test_B43_B63_lookahead_changes_while_rows_run(mode: str, wanted: Any) -> Non
     prompts = [[i, i + 1] for i in range(5)]
     params = SamplingParams(temperature=1.0, seed=3, max_tokens=60, ignore_eos=True)
     with opened(mode, lookahead=7, budget=12) as llm:
-        rows = llm._run([choice for prompt in prompts for choice in llm._choices(prompt, params)])
-        found: dict[int, list[int]] = {}
-        for count, (choice, delta) in enumerate(rows):
-            found.setdefault(tuple(choice.prompt), []).extend(delta.token_ids)  # type: ignore[call-overload]
-            if count % 12 == 11:
-                llm.configure(lookahead=(5, 3, 7, 0, 7)[count // 12 % 5])
-        assert [found[tuple(prompt)] for prompt in prompts] == [wanted(prompt, params) for prompt in prompts]  # type: ignore[index]
+        streams = {i: llm.stream(prompt, params) for i, prompt in enumerate(prompts)}
+        found: list[list[int]] = [[] for _ in prompts]
+        count = 0
+        while streams:
+            for i in list(streams):
+                delta = next(streams[i], None)
+                if delta is None:
+                    del streams[i]
+                    continue
+                found[i] += delta.token_ids
+                count += 1
+                if count % 12 == 11:
+                    llm.configure(lookahead=(5, 3, 7, 0, 7)[count // 12 % 5])
+        assert found == [wanted(prompt, params) for prompt in prompts]
         llm.configure(lookahead=4)
         [after] = llm.generate(PROMPT, GREEDY)
         assert after.metrics.drafted > 0

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from saguaro.bench.load import Delivery, Request
+from saguaro.choices import Choice, error_of
+from saguaro.engine.engine import about
 from saguaro.engine.target import Failure
-from saguaro.errors import RequestRefused, SaguaroError
 
 if TYPE_CHECKING:
-    from saguaro.llm import LLM, _Choice
+    from saguaro.llm import LLM
 
 
 class Session:
@@ -22,7 +23,7 @@ class Session:
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
         self._engine = llm._open
-        self._open: dict[int, tuple[Request, _Choice]] = {}
+        self._open: dict[int, tuple[Request, Choice]] = {}
 
     def start(self, request: Request) -> None:
         """Submit one request (`n` is 1).
@@ -41,17 +42,14 @@ class Session:
         """
         found = []
         for event in self._engine.poll(seconds):
-            if isinstance(event, Failure):
-                if event.request in self._open:
-                    kind = RequestRefused if event.error == "RequestRefused" else SaguaroError
-                    raise kind(event.message)
-                continue
-            number, report = event
+            number, _ = about(event)
             if number not in self._open:
                 continue
+            if isinstance(event, Failure):
+                raise error_of(event)
             request, choice = self._open[number]
-            speculating = self._llm.mode == "ssd" and choice.params.speculation != 0
-            delta = choice.add(report, speculating=speculating)
+            report = event[1]
+            delta = choice.add(report)
             done = None
             if choice.finish is not None:
                 del self._open[number]
@@ -68,9 +66,9 @@ class Session:
         self._open.clear()
 
 
-def _submit(llm: LLM, request: Request) -> tuple[int, _Choice]:
+def _submit(llm: LLM, request: Request) -> tuple[int, Choice]:
     """Hand a request to the engine as `LLM.generate` does."""
-    [choice] = llm._choices(request.prompt, request.params)
+    [choice] = llm._intake.choices([request.prompt], request.params)
     number = next(llm._numbers)
-    llm._open.submit(llm._submission(number, choice))
+    llm._open.submit(llm._intake.submission(number, choice))
     return number, choice

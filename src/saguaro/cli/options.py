@@ -102,6 +102,7 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "n": (whole, "choices of each prompt, each with its own noise"),
     "prompt_logprobs": (whole, "the same for the tokens of the prompt"),
     "logprobs": (whole, "log probabilities of each token and of so many likeliest ones, with --json"),
+    "skip_special_tokens": (bool, "leave special tokens out of the text"),
 }
 REPEATED = {
     "drafter_options": "--drafter-option",

@@ -1,8 +1,8 @@
 """What the faces talk to: requests in, events out, wherever the workers run.
 
 `ProcessEngine` runs target and draft in processes of their own; `LoopbackEngine` runs both in the calling process. Both
-drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a time. Tests: tests/engine/,
-tests/processes/.
+drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a time, but for the alarm that ends a
+`poll`; `driver.py` is that thread for callers that have several. Tests: tests/engine/, tests/processes/.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from saguaro.engine.adapt import plan_sd, plan_ssd
+from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import build_draft, build_target, settings_of
 from saguaro.engine.launch import Worker, wait_any
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan, with_measured
 from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
-from saguaro.engine.target import Event
+from saguaro.engine.target import Event, Failure
 from saguaro.errors import ConfigError, WorkerDied
 from saguaro.transport.loopback import Loopback
 
@@ -35,10 +36,19 @@ CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_d
 ANSWER_SECONDS = 120.0
 
 
+def about(event: Event) -> tuple[int, bool]:
+    """The request of an event, and whether the engine has ended it."""
+    if isinstance(event, Failure):
+        return event.request, True
+    number, report = event
+    return number, report.finish is not None
+
+
 class Engine(ABC):
-    """The interface of both engines."""
+    """The interface of both engines. `alarm` ends a `poll` under way (or else the next one); any thread may ring it."""
 
     def __init__(self, plan: Plan) -> None:
+        self.alarm = Alarm()
         self.plan = plan
         self.settings: Settings = settings_of(plan)
         self.measured: dict[str, dict[int, float]] = {}
@@ -53,7 +63,11 @@ class Engine(ABC):
 
     @abstractmethod
     def poll(self, seconds: float) -> list[Event]:
-        """Events that exist, waiting at most `seconds` for the first. Raises `WorkerDied` when the target is gone."""
+        """Events that exist, waiting for the first until it comes, `seconds` have passed or the alarm rings.
+
+        Raises:
+            WorkerDied: when the target is gone.
+        """
 
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
@@ -130,9 +144,15 @@ class LoopbackEngine(Engine):
         self.target.abort(request)
 
     def poll(self, seconds: float) -> list[Event]:
+        deadline = time.monotonic() + seconds
         with torch.inference_mode():
-            while not self._events and self.target.step():
-                pass
+            while not self._events and not self.alarm.rang():
+                if self.target.step():
+                    continue
+                left = deadline - time.monotonic()
+                if self._events or left <= 0:
+                    break
+                wait_any([self.alarm], left)
         events = list(self._events)
         self._events.clear()
         return events
@@ -147,6 +167,7 @@ class LoopbackEngine(Engine):
         return answer
 
     def close(self) -> None:
+        self.alarm.close()
         if self.port is not None:
             self.port.close()
 
@@ -224,9 +245,9 @@ class ProcessEngine(Engine):
             if self.supervisor is not None:
                 self.supervisor.check()
             left = deadline - time.monotonic()
-            if self._events or left <= 0:
+            if self._events or self.alarm.rang() or left <= 0:
                 break
-            wait_any([self._target.connection], min(left, 0.2))
+            wait_any([self._target.connection, self.alarm], min(left, 0.2))
         events = list(self._events)
         self._events.clear()
         return events
@@ -250,6 +271,7 @@ class ProcessEngine(Engine):
         }
 
     def close(self, *, kill: bool = False) -> None:
+        self.alarm.close()
         if self.supervisor is not None:
             self.supervisor.close()
         if kill:

@@ -13,10 +13,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from saguaro.device import Device
+from saguaro.engine.alarm import Alarm
 from saguaro.errors import ConfigError, RequestRefused, SaguaroError, WeightsError, WorkerDied
 
 LOAD_SECONDS = 600.0
@@ -109,6 +111,6 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": root + (os.pathsep + path if path else "")}
 
 
-def wait_any(connections: list[Connection], seconds: float) -> None:
-    """Sleep until one of the connections has something to read."""
-    multiprocessing.connection.wait(connections, timeout=seconds)
+def wait_any(connections: Sequence[Connection | Alarm], seconds: float) -> None:
+    """Sleep until one of the connections has something to read, or an alarm rings."""
+    multiprocessing.connection.wait([each.fileno() for each in connections], timeout=seconds)

@@ -48,7 +48,7 @@ def main() -> None:
                 run_target(connection, *value)
             else:
                 run_draft(connection, *value)
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):  # the parent has gone, perhaps with events unread
         os._exit(0)
     except SaguaroError as error:
         _last_words(connection, type(error).__name__, str(error))
