@@ -46,7 +46,7 @@ class LLM:
         self._intake = open_intake(target, draft, cache_dir=cache_dir, hub_cache=hub_cache, options=options)
         self.tokenizer = self._intake.tokenizer
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, list[Event]] = {}  # events that came while another call polled
+        self._boxes: dict[int, list[Event]] = {}  # where the events of a request go: one list for each call under way
         self._running: set[int] = set()  # requests that the engine has not ended
         self._engine: Engine | None = open_engine(self._intake.plan)
 
@@ -88,14 +88,15 @@ class LLM:
         """Submit choices and yield their pieces until all have ended."""
         engine = self._open
         open_: dict[int, Choice] = {}
+        box: list[Event] = []
         try:
             for choice in choices:
                 number = next(self._numbers)
-                open_[number], self._waiting[number] = choice, []
+                open_[number], self._boxes[number] = choice, box
                 engine.submit(self._intake.submission(number, choice))
                 self._running.add(number)
             while open_:
-                for event in self._events(list(open_)):
+                for event in self._events(box):
                     number, _ = about(event)
                     if number not in open_:
                         continue  # it has just ended at a stop string
@@ -112,24 +113,23 @@ class LLM:
         finally:
             self._leave(open_)
 
-    def _events(self, numbers: Sequence[int]) -> list[Event]:
-        """Events of these requests; those of other calls under way are kept for them."""
-        if not any(self._waiting[number] for number in numbers):
+    def _events(self, box: list[Event]) -> list[Event]:
+        """What is in a box, polling when it is empty; events of other calls go to theirs."""
+        if not box:
             for event in self._open.poll(POLL_SECONDS):
                 number, ended = about(event)
                 if ended:
                     self._running.discard(number)
-                if number in self._waiting:
-                    self._waiting[number].append(event)
-        found = [event for number in numbers for event in self._waiting[number]]
-        for number in numbers:
-            self._waiting[number] = []
+                if number in self._boxes:
+                    self._boxes[number].append(event)
+        found = list(box)
+        box.clear()
         return found
 
     def _leave(self, numbers: Iterable[int]) -> None:
         """Forget requests, and end those that the engine has not ended."""
         for number in numbers:
-            del self._waiting[number]
+            del self._boxes[number]
             if number in self._running:
                 self._running.remove(number)
                 if self._engine is not None:
