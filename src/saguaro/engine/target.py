@@ -78,6 +78,7 @@ class TargetWorker:
         self.estimates = Estimates(max_lookahead=16)
         self.proposer = Proposer(self.estimates, vocab, settings)
         self.warnings: list[str] = []
+        self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -112,6 +113,7 @@ class TargetWorker:
         """One pass over all rows: pieces of prompts, and a round of each row that decodes; False without work."""
         if not self.scheduler.busy:
             return False
+        began = time.monotonic()
         step = self.scheduler.next(self.pace.tokens)
         for s in step.preempted:
             self.proposer.release(s)
@@ -119,6 +121,7 @@ class TargetWorker:
             self.runner.pool.move(list(sources), list(targets))
         for s in step.admitted:
             self.proposer.admit(s)
+        self.seconds["schedule"] += time.monotonic() - began
         self._run(step.work)
         return True
 
@@ -128,13 +131,15 @@ class TargetWorker:
         assert logits_WV is not None
         logits_JV = self._prompt_logprobs(work, logits_WV)
         rows = [w.sequence for w in work if w.ends]
+        raw_JV = _raw(logits_JV, rows)
+        self.seconds["model"] += time.monotonic() - began
         if any(not s.prefilled for s in rows):
             self.proposer.prefilled()
-        raw_JV = _raw(logits_JV, rows)
         verified = time.monotonic()
         outcomes = self.proposer.outcomes(logits_JV, rows) if rows else []
         ended = time.monotonic()
         self._account(work, ended - began)
+        self.seconds["draw"] += ended - verified
         for w in work:
             if not w.ends:
                 w.sequence.kv += w.count
@@ -153,7 +158,9 @@ class TargetWorker:
             if s.finish is None:
                 s.fits = self.scheduler.fit(s, self.proposer.settings.lookahead)
                 going_on.append((s, base, accepted))
+        self.seconds["report"] += time.monotonic() - ended
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
+        self.seconds["propose"] += waited
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if all(w.ends for w in work):
@@ -294,6 +301,7 @@ class TargetWorker:
             "late_proposals": proposer.late,
             "fan_out": list(proposer.counts),
             "warnings": list(self.warnings),
+            "seconds": dict(self.seconds),
             "pages": self.scheduler.pool.num_pages,
             "pages_used": self.scheduler.pool.used,
             "pages_kept": self.scheduler.pool.kept,
