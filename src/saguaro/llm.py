@@ -26,6 +26,7 @@ from saguaro.engine.sequence import RoundReport, Submission
 from saguaro.engine.target import Failure
 from saguaro.errors import RequestRefused, SaguaroError
 from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.grammar import Grammars, grammar_text
 from saguaro.models.text import Detokeniser, StopStrings
 from saguaro.models.tokenizer import TextCodec
 from saguaro.request import Completion, Delta, FinishReason, RequestMetrics, SamplingParams, TokenLogprob
@@ -82,7 +83,7 @@ class _Choice:
     def _origins(report: RoundReport, count: int) -> list[str]:
         if report.source == "prefill":
             return ["prefill"] * count
-        accepted = "hit" if report.source == "hit" else "fallback"
+        accepted = report.source if report.source in ("hit", "forced") else "fallback"
         return [accepted if i < report.accepted else "bonus" for i in range(count)]
 
     def _count(self, report: RoundReport, kept: int, *, speculating: bool) -> None:
@@ -155,6 +156,7 @@ class LLM:
         self.tokenizer: TextCodec = checkpoint.tokenizer()
         self._stop_ids = frozenset(checkpoint.config.stop_ids | self.tokenizer.stop_ids)
         self._vocab = checkpoint.config.vocab
+        self._grammars = Grammars(lambda: self.tokenizer, self._vocab, self._stop_ids)
         self._numbers = itertools.count(1)
         self._engine: Engine | None = open_engine(plan)
 
@@ -205,6 +207,8 @@ class LLM:
             raise RequestRefused(f"the prompt holds a token id outside 0 ... {self._vocab - 1}.")
         if any(token >= self._vocab for token, _ in params.logit_bias):
             raise RequestRefused(f"logit_bias names a token id above {self._vocab - 1}.")
+        if params.constrained:
+            self._grammars.compile(grammar_text(params))
         seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64
         return [
             _Choice(index, list(ids), params, seed, Detokeniser(self.tokenizer), StopStrings(params.stop))
@@ -250,6 +254,7 @@ class LLM:
     def _submission(self, number: int, choice: _Choice) -> Submission:
         p = choice.params
         stops = frozenset(p.stop_token_ids) | (frozenset() if p.ignore_eos else self._stop_ids)
+        grammar = grammar_text(p) if p.constrained else ""
         return Submission(
             request=number,
             prompt=tuple(choice.prompt),
@@ -266,7 +271,8 @@ class LLM:
                 logit_bias=p.logit_bias,
                 bad_words=self._bad_words(p.bad_words),
                 min_tokens=p.min_tokens,
-                stop_ids=tuple(sorted(stops)) if p.min_tokens else (),
+                stop_ids=tuple(sorted(stops)) if p.min_tokens or grammar else (),
+                grammar=grammar,
             ),
             max_tokens=p.max_tokens,
             stop_ids=stops,

@@ -9,6 +9,8 @@ from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
 from saguaro.execution.batch import Span
+from saguaro.models.byte_tokenizer import ByteTokenizer
+from saguaro.models.grammar import Grammars
 from saguaro.protocol.messages import Admit, Configure, Decided
 from saguaro.transport.loopback import Loopback
 
@@ -51,7 +53,9 @@ def started(
     """A draft that knows the prompt [0] and verifies the proposal [2, 3] after the outcome (0, 1)."""
     port = Apart()
     drafter = Written(lead)
-    worker = DraftWorker(drafter, port, page_size=PAGE, prefill_chunk=16)
+    worker = DraftWorker(
+        drafter, port, page_size=PAGE, prefill_chunk=16, grammars=Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
+    )
     worker.times.measured(times)
     port.send(Configure(2, False, True, 1.0, budget, everything, (1, 1, 1)))
     port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))

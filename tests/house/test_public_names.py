@@ -10,7 +10,7 @@ import pytest
 
 import saguaro
 
-HEAVY = ("torch", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub")
+HEAVY = ("torch", "llguidance", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub")
 PUBLIC = Path(saguaro.__file__)
 
 

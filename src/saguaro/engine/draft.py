@@ -25,8 +25,19 @@ from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw, edit_rows_
+from saguaro.models.grammar import Grammars
 from saguaro.paging import PagePool
-from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.messages import (
+    FIRST_ENTRY,
+    LAST,
+    MISS_ANSWER,
+    Admit,
+    Configure,
+    Decided,
+    Message,
+    Release,
+    Taken,
+)
 from saguaro.protocol.session import Session
 from saguaro.transport.base import DraftPort, Entry, Key
 
@@ -49,9 +60,12 @@ class Work:
 class DraftWorker:
     """The draft's side of all rows."""
 
-    def __init__(self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int) -> None:
+    def __init__(
+        self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int, grammars: Grammars
+    ) -> None:
         self.drafter = drafter
         self.port = port
+        self.grammars = grammars
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
         self.prefill_chunk = prefill_chunk
         self.settings = Configure(0, False, False, 1.0, 0, False, (0,))
@@ -116,7 +130,8 @@ class DraftWorker:
         if isinstance(message, Configure):
             self._configure(message)
         elif isinstance(message, Admit):
-            row = DraftRow(message, self.pool, self.drafter.max_positions)
+            grammar = self.grammars.follow(message.sampling, message.tokens[message.prompt_length :])
+            row = DraftRow(message, self.pool, self.drafter.max_positions, grammar)
             self.rows[message.request] = row
             self._tell(row)
         elif isinstance(message, Release):
@@ -128,6 +143,7 @@ class DraftWorker:
             sources, targets = row.decide(message)
             self.drafter.move(sources, targets)
             if row.waiting is not None:
+                self._fill(row)
                 self._answer(row)
         else:
             raise ProtocolError(f"{type(message).__name__} is no message to the draft.")
@@ -200,6 +216,8 @@ class DraftWorker:
 
     def _unfinished(self, row: DraftRow, branch: Branch) -> bool:
         depth = len(branch.tokens)
+        if branch.ended:
+            return False
         return depth < self.settings.lookahead and row.length + branch.accepted + depth < row.max_positions
 
     def _tail_work(self, row: DraftRow) -> Work | None:
@@ -235,7 +253,8 @@ class DraftWorker:
             most = self.settings.budget
             likely = best_outcomes(known, row.proposal, most)
         else:
-            fan_out = [*counts[:-1][:depth], counts[-1]] if depth < len(counts) - 1 else list(counts[: depth + 1])
+            beyond = [0] * (depth - len(counts) + 1)  # a proposal that a grammar makes certain may be longer than K
+            fan_out = [*counts[:-1][:depth], *beyond, counts[-1]]
             most = sum(fan_out)
             likely = likely_outcomes(known, row.proposal, fan_out[: len(known)])
         for odds, outcome in likely:
@@ -283,13 +302,17 @@ class DraftWorker:
                 w.branch.slots.append(w.span.slots[0])
         due = [self._due(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
         drawn = self._drawer.draw(laws_WV, draws, ranked, due)
-        for (w, _), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
+        for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
             if w.branch is None:
                 w.row.ranked.append(guesses)
                 if token_and_law is not None:
                     self._tail_token(w.row, *token_and_law)
+                elif not guesses.tokens and position == w.row.length + len(w.row.proposal):
+                    self._give_up(w.row)
             elif token_and_law is not None:
                 self._branch_token(w.row, w.branch, guesses, *token_and_law)
+            else:
+                w.branch.ended = True
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
 
@@ -311,7 +334,18 @@ class DraftWorker:
         row.proposal.append(token)
         if law_V is not None:
             row.laws.append(law_V)
+        self._fill(row)
         self._publish_proposal(row, row.waiting)
+
+    def _fill(self, row: DraftRow) -> None:
+        if not self.settings.rejection:  # a token that no pass has drawn has no law that could travel
+            row.fill_forced()
+
+    def _give_up(self, row: DraftRow) -> None:
+        """Nothing that the draft's head knows may come: the target need not wait for more."""
+        if row.waiting is not None:
+            kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
+            self.port.publish(row.row, PENDING_INDEX, Entry(row.waiting, tuple(row.proposal), kind | LAST), fresh=True)
 
     def _branch_token(
         self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law_V: torch.Tensor | None

@@ -20,6 +20,7 @@ import torch
 from saguaro.algorithm.odds import Guesses
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
+from saguaro.models.grammar import Follower
 from saguaro.paging import PagePool, PageTable, SlotReserve
 from saguaro.protocol.messages import Admit, Decided, Taken
 from saguaro.transport.base import Key
@@ -28,7 +29,8 @@ from saguaro.transport.base import Key
 @dataclass(slots=True)
 class Branch:
     """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn
-    token. `odds` is the probability that the outcome occurs, `worth` that all tokens drawn so far are accepted too.
+    token. `odds` is the probability that the outcome occurs, `worth` that all tokens drawn so far are accepted too;
+    `ended` that no token can be drawn here.
     """
 
     accepted: int
@@ -40,6 +42,7 @@ class Branch:
     worth: float = 1.0
     laws: list[torch.Tensor] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
+    ended: bool = False
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
@@ -55,11 +58,12 @@ def common_prefix(left: list[int], right: list[int]) -> int:
 class DraftRow:
     """One request on the draft's side."""
 
-    def __init__(self, admit: Admit, pool: PagePool, max_positions: int) -> None:
+    def __init__(self, admit: Admit, pool: PagePool, max_positions: int, grammar: Follower | None = None) -> None:
         self.request = admit.request
         self.row = admit.row
         self.round = admit.round
         self.admit = admit
+        self.grammar = grammar
         self.tokens = list(admit.tokens)
         self.proposal: list[int] = []
         self.laws: list[torch.Tensor] = []
@@ -94,10 +98,18 @@ class DraftRow:
         options, prompt = self.admit.sampling, self.admit.prompt_length
         if not options.edited:
             return Draw(options, position)
-        tokens = [*self.tokens, *self.proposal]
+        tail = self.proposal
         if branch is not None:
-            tokens = [*tokens[: self.length + branch.accepted], branch.bonus, *branch.tokens]
-        return Draw(options, position, tokens[:prompt], tokens[prompt:position])
+            tail = [*tail[: branch.accepted], branch.bonus, *branch.tokens]
+        tokens = [*self.tokens, *tail]
+        allowed = None if self.grammar is None else self.grammar.allowed(tail[: position - self.length])
+        return Draw(options, position, tokens[:prompt], tokens[prompt:position], allowed)
+
+    def fill_forced(self) -> None:
+        """While the target waits: tokens that the grammar makes certain join the proposal without a pass."""
+        most = self.wanted - len(self.proposal)
+        if self.waiting is not None and self.grammar is not None and most > 0:
+            self.proposal += self.grammar.forced(self.proposal, most)
 
     def key(self, accepted: int, bonus: int) -> Key:
         """The tag of an entry for an outcome of the round under verification."""
@@ -129,7 +141,10 @@ class DraftRow:
         branch = self.branches.pop((message.accepted, message.bonus), None)
         self.drop_branches()
         self.kv = min(self.kv, end)
-        self.tokens += [*self.proposal[: message.accepted], message.bonus]
+        committed = [*self.proposal[: message.accepted], message.bonus]
+        self.tokens += committed
+        if self.grammar is not None:
+            self.grammar.commit(committed)
         self.proposal, self.laws, self.ranked = [], [], []
         self.predicted = -1
         self.covered = branch is not None and bool(branch.tokens)

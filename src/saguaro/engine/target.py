@@ -25,10 +25,12 @@ from saguaro.engine.metrics import Estimates
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Scheduler
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.verifying import outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.runner import Runner
 from saguaro.execution.sampler import Draw, draw_tokens, token_logprobs
+from saguaro.models.grammar import Grammars
 from saguaro.paging import PagePool
 from saguaro.request import TokenLogprob
 from saguaro.transport.base import TargetPort
@@ -65,12 +67,14 @@ class TargetWorker:
         max_model_len: int,
         prefill_chunk: int,
         settings: Settings,
+        grammars: Grammars,
         emit: Callable[[Event], None],
     ) -> None:
         self.runner = runner
         self.vocab = vocab
         self.prefill_chunk = prefill_chunk
         self.emit = emit
+        self.grammars = grammars
         self.scheduler = Scheduler(pool, max_batch=max_batch, max_model_len=max_model_len)
         self.estimates = Estimates(max_lookahead=16)
         self.proposer = Proposer(self.estimates, vocab, settings)
@@ -82,6 +86,8 @@ class TargetWorker:
         try:
             if any(not 0 <= token < self.vocab for token in submission.prompt):
                 raise RequestRefused(f"the prompt holds a token id outside 0 ... {self.vocab - 1}.")
+            if submission.sampling.grammar:
+                self.grammars.compile(submission.sampling.grammar)
             self.scheduler.submit(submission)
         except RequestRefused as error:
             self.emit(Failure(submission.request, "RequestRefused", str(error)))
@@ -108,6 +114,8 @@ class TargetWorker:
     def step(self) -> bool:
         """Prefill a piece of a prompt, or run one round of all rows; False when there is nothing to do."""
         for sequence in self.scheduler.admit():
+            output = sequence.tokens[sequence.prompt_length :]
+            sequence.grammar = self.grammars.follow(sequence.submission.sampling, output)
             self.proposer.admit(sequence)
         running = self.scheduler.running
         if not running:
@@ -135,7 +143,7 @@ class TargetWorker:
         self.proposer.prefilled()
         sequence.proposed = Proposed(source="prefill")
         raw_WV = _raw(logits_WV, [sequence])
-        [own] = self.proposer.outcomes(logits_WV, [sequence])
+        [own] = outcomes(logits_WV, [sequence], rejection=self.proposer.settings.rejection)
         logprobs = self._logprobs(sequence, raw_WV, own)
         seconds = sequence.prefill_seconds
         self._finish_round(sequence, accepted=0, tokens=own, seconds=seconds, drawing=0.0, logprobs=logprobs)
@@ -154,7 +162,7 @@ class TargetWorker:
         assert logits_WV is not None
         raw_WV = _raw(logits_WV, rows)
         verified = time.monotonic()
-        outcomes = self.proposer.outcomes(logits_WV, rows)
+        drawn = outcomes(logits_WV, rows, rejection=self.proposer.settings.rejection)
         ended = time.monotonic()
         seconds, drawing = ended - began, ended - verified
         total = sum(len(span.tokens) for span in spans)
@@ -162,19 +170,20 @@ class TargetWorker:
             self.estimates.verify.took(total, seconds)
         going_on: list[tuple[Sequence, int, int]] = []
         at = 0
-        for s, tokens in zip(rows, outcomes, strict=True):
+        for s, tokens in zip(rows, drawn, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
             logprobs = self._logprobs(s, raw_WV[at:], tokens)
             at += len(s.proposed.tokens) + 1
             if not tokens:
-                self._fail(s, "the model returned a value that is not a number for this request.")
+                self._fail(s, s.failure)
                 continue
-            self.estimates.verified(len(s.proposed.tokens), accepted)
+            if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
+                self.estimates.verified(len(s.proposed.tokens), accepted)
             self._finish_round(s, accepted=accepted, tokens=tokens, seconds=seconds, drawing=drawing, logprobs=logprobs)
             if s.finish is None:
                 going_on.append((s, base, accepted))
         waited = self.proposer.propose(going_on)  # lines 9-13
-        committed = sum(len(tokens) for tokens in outcomes)
+        committed = sum(len(tokens) for tokens in drawn)
         self.estimates.round_took(committed, seconds + waited)
 
     @staticmethod
@@ -194,7 +203,7 @@ class TargetWorker:
         logprobs: list[TokenLogprob] | None,
     ) -> None:
         if not tokens:
-            self._fail(s, "the model returned a value that is not a number for this request.")
+            self._fail(s, s.failure)
             return
         kept = s.commit(list(tokens))
         s.kv = len(s.tokens) - 1

@@ -31,7 +31,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER."""
+    """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER,
+    and LAST where no more will come.
+    """
 
     key: Key
     tokens: tuple[int, ...]
