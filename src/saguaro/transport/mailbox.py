@@ -212,9 +212,9 @@ class MailboxDraft(Mailbox):
         state[0], state[2] = request, full_round
         state[1] = int(caught_up)
 
-    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
         self._times[4] = single_seconds
-        self._times[:3] = (step_seconds, step_started, time.monotonic())
+        self._times[:3] = (step_seconds, step_started, time.monotonic() + away)
 
     def wait_news(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
