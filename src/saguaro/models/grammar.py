@@ -20,16 +20,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from saguaro.algorithm.options import Sampling
 from saguaro.errors import RequestRefused
 from saguaro.models.checkpoint import Checkpoint
 from saguaro.models.tokenizer import TextCodec
 from saguaro.request import SamplingParams
 
 if TYPE_CHECKING:
+    import torch
     from llguidance import LLMatcher, LLTokenizer
+
+    from saguaro.algorithm.options import Sampling
 
 MOST_FORCED = 16
 """Tokens of a forced proposal at most: what an entry of the mailbox and a proposal hold."""
@@ -279,6 +280,8 @@ class Follower:
         return True
 
     def _compute(self) -> Allowed | None:
+        import torch  # late, so that a grammar can be refused without it
+
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         if self._matcher.is_error():
             self.error = _one_line(self._matcher.get_error())
