@@ -45,6 +45,13 @@ def test_an_entry_that_will_not_grow_is_seen_even_when_it_is_empty(ends: tuple[T
     assert target.find(1, KEY) == Entry(KEY, (), FIRST_ENTRY | LAST)
 
 
+def test_of_two_records_for_one_outcome_the_first_counts(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    draft.publish(1, 1, Entry(KEY, (7,)), fresh=True)
+    draft.publish(1, 0, Entry(KEY, (7, 8)), fresh=True)
+    assert target.find(1, KEY) == Entry(KEY, (7, 8))
+
+
 def test_a_draft_that_is_away_says_for_how_long(ends: tuple[TargetPort, DraftPort]) -> None:
     target, draft = ends
     draft.beat(0.0, 0.5, 0.25)

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
 from tests.lossless.conftest import opened
 
 from saguaro import LLM, RequestRefused, SamplingParams
+from saguaro.engine.build import build_draft
 from saguaro.errors import SaguaroError
 from saguaro.request import Completion
+from saguaro.transport.loopback import Loopback
 
 TARGET = "toy:llama?seed=1&vocab=300&layers=2"
 DRAFT = TARGET + "&noise=0.1"
@@ -277,3 +280,23 @@ def test_in_processes_of_their_own(ar: LLM) -> None:
         "ssd", "float32", "processes", target=TARGET, draft_=DRAFT, max_model_len=192, lookahead=4, budget=8
     ) as llm:
         assert [c.token_ids for c in llm.generate(PROMPTS, asked("schema"))] == wanted
+
+
+def test_a_draft_that_joins_again_takes_the_grammar_up_where_the_output_is(expected: Expected) -> None:
+    params = asked("lark", grammar='start: ("let " /[a-z]{2}/ ";")+', ignore_eos=True)
+    [wanted] = expected(PROMPTS[:1], params)
+    tokens: list[int] = []
+    origins: list[str] = []
+    with engine("ssd", drafter="hit", pacing="lockstep", lookahead=3, budget=6) as llm:
+        inner: Any = llm._engine
+        for number, delta in enumerate(llm.stream(PROMPTS[0], params)):
+            tokens += delta.token_ids
+            origins += delta.origins if number > 4 else []
+            if number == 4:
+                with torch.inference_mode():
+                    port = Loopback()
+                    port.step = build_draft(inner.plan, port).step
+                    inner.target.attach(port)
+    assert tokens == wanted.token_ids
+    assert "hit" in origins
+    assert "forced" in origins

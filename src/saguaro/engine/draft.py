@@ -306,7 +306,9 @@ class DraftWorker:
         """First answer to a pending outcome: what is there already, or (rejection) that there is nothing."""
         key = row.waiting
         assert key is not None
-        if row.proposal:
+        if len(row.proposal) < row.wanted and not row.missing():
+            self._give_up(row)  # a branch that could not go on
+        elif row.proposal:
             self._publish_proposal(row, key, first=True)
         elif self.settings.rejection:
             self.port.publish(row.row, PENDING_INDEX, Entry(key, (), MISS_ANSWER), fresh=True)

@@ -37,7 +37,7 @@ class Loopback:
         return True
 
     def find(self, row: int, key: Key) -> Entry | None:
-        for entry in self._entries.get(row, {}).values():
+        for _, entry in sorted(self._entries.get(row, {}).items()):  # an answer before a branch, as in a mailbox
             if entry.key == key:
                 return entry
         return None
