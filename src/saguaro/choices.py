@@ -21,6 +21,7 @@ from saguaro.engine.sequence import RoundReport, Submission
 from saguaro.engine.target import Failure
 from saguaro.errors import RequestRefused, SaguaroError
 from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.grammar import Grammars, grammar_text
 from saguaro.models.text import Detokeniser, StopStrings
 from saguaro.models.tokenizer import TextCodec
 from saguaro.request import Completion, Delta, FinishReason, RequestMetrics, SamplingParams, TokenLogprob
@@ -91,7 +92,7 @@ class Choice:
     def _origins(report: RoundReport, count: int) -> list[str]:
         if report.source == "prefill":
             return ["prefill"] * count
-        accepted = "hit" if report.source == "hit" else "fallback"
+        accepted = report.source if report.source in ("hit", "forced") else "fallback"
         return [accepted if i < report.accepted else "bonus" for i in range(count)]
 
     def _count(self, report: RoundReport, kept: int) -> None:
@@ -150,6 +151,7 @@ class Intake:
         self.plan = plan
         self.vocab = vocab
         self.stop_ids = stop_ids
+        self.grammars = Grammars(lambda: self.tokenizer, vocab, stop_ids)
 
     def choices(
         self, prompts: Prompt | Sequence[Prompt], params: SamplingParams | Sequence[SamplingParams] | None
@@ -191,6 +193,8 @@ class Intake:
             raise RequestRefused(f"the prompt holds a token id outside 0 ... {self.vocab - 1}.")
         if any(token >= self.vocab for token, _ in params.logit_bias):
             raise RequestRefused(f"logit_bias names a token id above {self.vocab - 1}.")
+        if params.constrained:
+            self.grammars.compile(grammar_text(params))
         seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64
         return [
             Choice(
@@ -210,6 +214,7 @@ class Intake:
         choice.submitted = time.monotonic()
         p = choice.params
         stops = frozenset(p.stop_token_ids) | (frozenset() if p.ignore_eos else self.stop_ids)
+        grammar = grammar_text(p) if p.constrained else ""
         return Submission(
             request=number,
             prompt=tuple(choice.prompt),
@@ -226,7 +231,8 @@ class Intake:
                 logit_bias=p.logit_bias,
                 bad_words=self.bad_words(p.bad_words),
                 min_tokens=p.min_tokens,
-                stop_ids=tuple(sorted(stops)) if p.min_tokens else (),
+                stop_ids=tuple(sorted(stops)) if p.min_tokens or grammar else (),
+                grammar=grammar,
             ),
             max_tokens=p.max_tokens,
             stop_ids=stops,

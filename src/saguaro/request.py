@@ -6,6 +6,7 @@ Metric definitions: DESIGN section 5. Tests: tests/ground/test_request.py.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from saguaro.registry import nearest
 
 FinishReason = Literal["stop", "length", "abort"]
 MAX_CHOICES, MAX_LOGPROBS = 128, 20
+GRAMMARS = ("json_schema", "json_object", "regex", "grammar")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,16 @@ class SamplingParams:
             target's own law before temperature and filters; None reports nothing.
         prompt_logprobs: the same for the tokens of the prompt but the first; its keys and values are computed anew.
         skip_special_tokens: leave special tokens (those that mark turns and ends) out of the text; ids keep them.
+        json_schema: the output is JSON that fits this schema (a mapping or JSON text; kept as text), written without
+            white space unless the schema's `x-guidance` asks for it.
+        json_object: the output is any JSON object.
+        regex: the output matches this regular expression as a whole.
+        grammar: the output follows this grammar, in the Lark form that the library llguidance reads.
+
+    At most one of the last four may be set. The output then is a beginning of such a text, and a whole one when the
+    request ends by itself: at one of the model's stop ids, which may come where the text is complete, or, where
+    `ignore_eos` leaves none, where nothing can follow. `stop` and `max_tokens` cut it as they do any text; `min_tokens`
+    does not make a text longer than the grammar allows; a place where `bad_words` leave nothing fails the request.
 
     Raises:
         RequestRefused: when a value is out of its range.
@@ -70,6 +82,10 @@ class SamplingParams:
     speculation: int | None = None
     prompt_logprobs: int | None = None
     skip_special_tokens: bool = True
+    json_schema: str | Mapping[str, Any] | None = None
+    json_object: bool = False
+    regex: str | None = None
+    grammar: str | None = None
 
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
@@ -113,6 +129,22 @@ class SamplingParams:
                 value is None or (_is_int(value) and 0 <= value <= MAX_LOGPROBS),
                 f"{name} must be a whole number in 0 ... {MAX_LOGPROBS}",
             )
+        self._check_grammar()
+
+    def _check_grammar(self) -> None:
+        _require(isinstance(self.json_object, bool), "json_object must be true or false")
+        for name in ("regex", "grammar"):
+            value = getattr(self, name)
+            _require(value is None or (isinstance(value, str) and value != ""), f"{name} must be a string, not empty")
+        if self.json_schema is not None:
+            object.__setattr__(self, "json_schema", _schema_text(self.json_schema))
+        given = [name for name in GRAMMARS if getattr(self, name) not in (None, False)]
+        _require(len(given) <= 1, f"one grammar at a time: {' and '.join(given)} are both given")
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the output follows a grammar."""
+        return any(getattr(self, name) not in (None, False) for name in GRAMMARS)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SamplingParams:
@@ -236,6 +268,17 @@ def _pairs(bias: Any) -> tuple[tuple[int, float], ...]:
     _require(all(token >= 0 and -100 <= value <= 100 for token, value in pairs), "logit_bias is in -100 ... 100")
     _require(len({token for token, _ in pairs}) == len(pairs), "logit_bias names a token twice")
     return tuple(pairs)
+
+
+def _schema_text(schema: Any) -> str:
+    """A JSON schema as JSON text: an object, or true or false."""
+    try:
+        parsed = json.loads(schema) if isinstance(schema, str) else schema
+        text = json.dumps(parsed, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise RequestRefused(f"json_schema is no JSON: {error}.") from None
+    _require(isinstance(parsed, (Mapping, bool)), "json_schema must be a JSON object, or its text")
+    return text
 
 
 def _require(condition: bool, message: str) -> None:

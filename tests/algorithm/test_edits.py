@@ -78,3 +78,22 @@ def test_stop_tokens_are_held_back_until_enough_has_come() -> None:
 @pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"min_p": 0.5}])
 def test_nothing_asked_changes_nothing(options: dict[str, float]) -> None:
     assert edited(Sampling(**options), [1, 2], [3, 3]) == [float(i) - 5 for i in range(VOCAB)]  # type: ignore[arg-type]
+
+
+def test_what_a_grammar_bans_is_gone_and_the_rest_is_as_it_was() -> None:
+    banned = torch.ones(VOCAB + 5, dtype=torch.bool)  # wider than a shortlist's row
+    banned[[2, 7]] = False
+    row = torch.tensor([float(i) - 5 for i in range(VOCAB)])
+    edit_(row, Sampling(grammar="x", logit_bias=((7, 1.5),), bad_words=((2,),)), [], [], banned)
+    assert row[7] == 3.5
+    assert [i for i, value in enumerate(row.tolist()) if value > -math.inf] == [7]
+
+
+def test_a_text_that_the_grammar_has_ended_may_end_before_min_tokens() -> None:
+    held = Sampling(grammar="x", min_tokens=5, stop_ids=(3, 4))
+    for free, kept in (([3, 4], [3, 4]), ([3, 6], [6]), ([6], [6])):
+        banned = torch.ones(VOCAB, dtype=torch.bool)
+        banned[free] = False
+        row = torch.zeros(VOCAB)
+        edit_(row, held, [], [1], banned)
+        assert [i for i, value in enumerate(row.tolist()) if value == 0] == kept

@@ -14,7 +14,7 @@ SAMPLING = st.builds(
     top_k=st.integers(0, 1000), top_p=st.floats(0, 1), min_p=st.floats(0, 1), repetition_penalty=st.floats(0.1, 100),
     presence_penalty=real, frequency_penalty=real, min_tokens=st.integers(0, 100),
     logit_bias=st.lists(st.tuples(st.integers(0, 2**31 - 1), real), max_size=3).map(tuple),
-    bad_words=st.lists(tokens, max_size=3).map(tuple), stop_ids=tokens,
+    bad_words=st.lists(tokens, max_size=3).map(tuple), stop_ids=tokens, grammar=st.text(max_size=9),
 )  # fmt: skip
 
 

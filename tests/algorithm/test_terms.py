@@ -32,4 +32,4 @@ def test_values_are_frozen():
 
 
 def test_sources():
-    assert SOURCES == ("hit", "none", "random", "ngram", "own_row", "neural")
+    assert SOURCES == ("hit", "none", "random", "ngram", "own_row", "neural", "forced")

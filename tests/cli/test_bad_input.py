@@ -40,6 +40,10 @@ BAD = {
     "not text": (("--target", "toy:llama", "--prompt-file", "binary"), "not UTF-8"),
     "empty prompt": (("--target", "toy:llama", "--prompt", ""), "empty"),
     "two streams": (("--target", "toy:llama", "--prompt", "b", "--stream"), "--stream takes one prompt"),
+    "bad schema": (("--target", "toy:llama", "--json-schema", '{"type": "objekt"}'), "Invalid type: objekt"),
+    "bad grammar": (("--target", "toy:llama", "--grammar", "start: nowhere"), "unknown name"),
+    "schema that is no JSON": (("--target", "toy:llama", "--json-schema", "{"), "json_schema is no JSON"),
+    "two grammars": (("--target", "toy:llama", "--regex", "a", "--json-object"), "one grammar at a time"),
     "system alone": (("--target", "toy:llama", "--system", "b"), "--system needs --chat"),
 }
 
@@ -83,7 +87,9 @@ def test_one_sentence_and_exit_2(command, folder, name):
     assert done.seconds < SECONDS
 
 
-@pytest.mark.parametrize("name", ["missing file", "tokenizers that differ", "too long", "device that does not exist"])
+@pytest.mark.parametrize(
+    "name", ["missing file", "tokenizers that differ", "too long", "device that does not exist", "bad schema"]
+)
 def test_before_torch(command, folder, name):
     """Torch alone takes longer than the whole refusal may; a broken one shows that nothing imports it."""
     broken = folder / "torch"

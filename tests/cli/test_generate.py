@@ -80,6 +80,18 @@ def test_seed_is_reported_when_the_system_chose_it(here, toy):
     assert again["token_ids"] == first["token_ids"]
 
 
+def test_a_schema_comes_as_text_or_from_a_file(here, toy, tmp_path):
+    schema = json.dumps({"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]})
+    (tmp_path / "schema.json").write_text(schema)
+    flags = ("generate", *toy, "--temperature", "0", "--max-tokens", "60", "--prompt", "a")
+    outputs = {here(*flags, "--json-schema", source).out for source in (schema, tmp_path / "schema.json")}
+    assert json.loads(outputs.pop())["colour"] in ("red", "blue")
+    assert not outputs
+    assert here(*flags, "--regex", "[0-9]{3}x").out.endswith("x\n")
+    assert here(*flags, "--grammar", 'start: "one" | "two"').out in ("one\n", "two\n")
+    assert here(*flags, "--json-object").out.startswith("{")
+
+
 @pytest.mark.processes
 def test_two_processes(command):
     """The default channel, once, end to end."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from saguaro.protocol.messages import Release, Taken
+from saguaro.protocol.messages import FIRST_ENTRY, LAST, Release, Taken
 from saguaro.transport import TRANSPORTS
 from saguaro.transport.base import DraftPort, Entry, Key, TargetPort
 
@@ -37,6 +37,28 @@ def test_an_entry_is_found_by_its_whole_key_and_grows(ends: tuple[TargetPort, Dr
         Key(6, 2, 10, 1, 33), Key(5, 3, 10, 1, 33), Key(5, 2, 11, 1, 33), Key(5, 2, 10, 0, 33), Key(5, 2, 10, 1, 34),
     ):  # fmt: skip
         assert target.find(1, other) is None
+
+
+def test_an_entry_that_will_not_grow_is_seen_even_when_it_is_empty(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    draft.publish(1, 0, Entry(KEY, (), FIRST_ENTRY | LAST), fresh=True)
+    assert target.find(1, KEY) == Entry(KEY, (), FIRST_ENTRY | LAST)
+
+
+def test_of_two_records_for_one_outcome_the_first_counts(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    draft.publish(1, 1, Entry(KEY, (7,)), fresh=True)
+    draft.publish(1, 0, Entry(KEY, (7, 8)), fresh=True)
+    assert target.find(1, KEY) == Entry(KEY, (7, 8))
+
+
+def test_a_draft_that_is_away_says_for_how_long(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    draft.beat(0.0, 0.5, 0.25)
+    here = target.status()
+    draft.beat(0.0, 0.5, 0.25, away=60.0)
+    assert target.status().heartbeat - here.heartbeat >= 60.0
+    assert (here.step_seconds, here.single_seconds) == (0.5, 0.25)
 
 
 def test_all_entries_of_a_round_are_listed_in_order(ends: tuple[TargetPort, DraftPort]) -> None:

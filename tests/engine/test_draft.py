@@ -9,7 +9,11 @@ from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
 from saguaro.execution.batch import Span
-from saguaro.protocol.messages import Admit, Configure, Decided
+from saguaro.models.byte_tokenizer import ByteTokenizer
+from saguaro.models.grammar import Grammars, grammar_text
+from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided
+from saguaro.request import SamplingParams
+from saguaro.transport.base import Entry, Key
 from saguaro.transport.loopback import Loopback
 
 VOCAB, PAGE = 16, 4
@@ -51,7 +55,9 @@ def started(
     """A draft that knows the prompt [0] and verifies the proposal [2, 3] after the outcome (0, 1)."""
     port = Apart()
     drafter = Written(lead)
-    worker = DraftWorker(drafter, port, page_size=PAGE, prefill_chunk=16)
+    worker = DraftWorker(
+        drafter, port, page_size=PAGE, prefill_chunk=16, grammars=Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
+    )
     worker.times.measured(times)
     port.send(Configure(2, False, True, 1.0, budget, everything, (1, 1, 1)))
     port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
@@ -129,3 +135,42 @@ def test_news_of_the_hit_keeps_the_branch() -> None:
     assert row.tokens == [0, 1, 2, 3, 4]
     assert row.proposal == [5, 6]
     assert row.kv >= 6  # the bonus token and x_1 had run in the branch
+
+
+LETTERS = 27
+"""The target's vocabulary: an end (0) and the letters; the draft's head knows the first 15 of them."""
+
+
+def constrained(regex: str) -> DraftWorker:
+    """A draft that knows the prompt [1] of a request whose output follows `regex`."""
+    port = Apart()
+    grammars = Grammars(lambda: ByteTokenizer(LETTERS), LETTERS, {0})
+    worker = DraftWorker(Written(lambda token: 1.0), port, page_size=PAGE, prefill_chunk=16, grammars=grammars)
+    worker.times.measured(FREE)
+    sampling = Sampling(temperature=0.0, grammar=grammar_text(SamplingParams(regex=regex)), stop_ids=(0,))
+    port.send(Configure(4, False, True, 1.0, 4, True, (1, 1, 1, 1, 1)))
+    port.send(Admit(1, 0, 0, 1, sampling, (1,)))
+    return worker
+
+
+def letters(text: str) -> tuple[int, ...]:
+    return tuple(ord(letter) - 96 for letter in text)
+
+
+def test_what_the_head_does_not_know_is_drawn_where_it_is_certain() -> None:
+    worker = constrained("a(b|c)xyz")
+    run(worker)
+    entry = worker.port.find(0, Key(1, 0, 1, 0, 1))  # type: ignore[attr-defined]
+    assert entry == Entry(Key(1, 0, 1, 0, 1), letters("bxyz"))
+    assert worker.port.full(0, Key(1, 0, 1, 0, 1))  # type: ignore[attr-defined]
+
+
+def test_where_the_head_knows_nothing_that_may_come_the_target_is_told() -> None:
+    worker = constrained("ab(x|y)")
+    run(worker)
+    [branch] = worker.rows[1].branches.values()
+    assert (tuple(branch.tokens), branch.ended) == (letters("b"), True)
+    worker.port.send(Decided(1, 0, 1, 0, 1, "pending", True, 4, ()))  # type: ignore[attr-defined]
+    run(worker)
+    entry = worker.port.find(0, Key(1, 0, 1, 0, 1))  # type: ignore[attr-defined]
+    assert entry == Entry(Key(1, 0, 1, 0, 1), letters("b"), FIRST_ENTRY | LAST)

@@ -36,6 +36,16 @@ from saguaro.request import RequestMetrics, SamplingParams
         {"n": 1.0},
         {"logprobs": -1},
         {"logprobs": 21},
+        {"json_schema": "{"},
+        {"json_schema": 3},
+        {"json_schema": [1]},
+        {"json_schema": {"enum": {1, 2}}},
+        {"json_object": 1},
+        {"regex": ""},
+        {"regex": 5},
+        {"grammar": ["start"]},
+        {"regex": "a", "json_object": True},
+        {"json_schema": {}, "grammar": "start: /a/"},
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, object]) -> None:
@@ -66,3 +76,15 @@ def test_rates_follow_their_definitions() -> None:
 def test_a_bias_is_kept_in_order_of_id_and_json_names_are_numbers() -> None:
     assert SamplingParams(logit_bias={"7": 1, "3": -2}).logit_bias == ((3, -2.0), (7, 1.0))  # type: ignore[arg-type]
     assert SamplingParams(bad_words="one").bad_words == ("one",)  # type: ignore[arg-type]
+
+
+def test_a_schema_is_kept_as_text_and_one_grammar_is_enough() -> None:
+    schema = {"type": "string"}
+    given = [SamplingParams(json_schema=schema), SamplingParams(json_schema='{"type":  "string"}')]
+    assert given[0] == given[1]
+    assert hash(given[0]) == hash(given[1])
+    assert all(params.constrained for params in given)
+    assert SamplingParams(json_schema=True).constrained  # type: ignore[arg-type]
+    assert not SamplingParams().constrained
+    with pytest.raises(RequestRefused, match="regex and grammar are both given"):
+        SamplingParams(regex="a", grammar="b")

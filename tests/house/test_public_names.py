@@ -10,7 +10,10 @@ import pytest
 
 import saguaro
 
-HEAVY = ("torch", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub", "matplotlib")
+HEAVY = (
+    "torch", "llguidance", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub",
+    "matplotlib",
+)  # fmt: skip
 PUBLIC = Path(saguaro.__file__)
 
 

@@ -15,14 +15,23 @@ SIZES: dict[str, Any] = {"max_model_len": 128, "page_size": 8, "prefill_chunk": 
 
 
 @contextmanager
-def opened(mode: str, dtype: str, channel: str, *, drafter: str | None = None, **options: Any) -> Iterator[LLM]:
-    """An engine over the toy pair; `drafter` names a script played with the target's own weights."""
-    draft = None if mode == "ar" else DRAFT
+def opened(
+    mode: str,
+    dtype: str,
+    channel: str,
+    *,
+    drafter: str | None = None,
+    target: str = TARGET,
+    draft_: str = DRAFT,
+    **options: Any,
+) -> Iterator[LLM]:
+    """An engine over a toy pair; `drafter` names a script played with the target's own weights."""
+    draft = None if mode == "ar" else draft_
     if drafter is not None:
-        draft = TARGET
+        draft = target
         options["drafter"] = "saguaro.testing.drafters:ScriptedDrafter"
         options["drafter_options"] = {"script": drafter, "shortlist": None}
-    llm = LLM(TARGET, draft, mode=mode, dtype=dtype, channel=channel, **{**SIZES, **options})
+    llm = LLM(target, draft, mode=mode, dtype=dtype, channel=channel, **{**SIZES, **options})
     try:
         yield llm
     finally:

@@ -1,9 +1,9 @@
 """What a request changes in its logits before temperature: bias, penalties, tokens that may not come.
 
 In this order, as the field does it: logit bias, repetition penalty (prompt and output), presence and frequency penalty
-(output), then bans. Every change is elementwise, so a row edited by the draft and the same row edited by the target
-agree as far as their logits do. Shapes: V vocabulary. Must not know: models, rows, proposals (a proposal's tokens are
-part of the output that is passed). Tests: tests/algorithm/test_edits.py.
+(output), then what a grammar does not allow, then bans. Every change is elementwise, so a row edited by the draft and
+the same row edited by the target agree as far as their logits do. Shapes: V vocabulary. Must not know: models, rows,
+proposals (a proposal's tokens are part of the output that is passed). Tests: tests/algorithm/test_edits.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import torch
 from saguaro.algorithm.options import Sampling
 
 
-def edit_(logits_V: torch.Tensor, sampling: Sampling, prompt: Sequence[int], output: Sequence[int]) -> None:
+def edit_(
+    logits_V: torch.Tensor,
+    sampling: Sampling,
+    prompt: Sequence[int],
+    output: Sequence[int],
+    banned_V: torch.Tensor | None = None,
+) -> None:
     """Change one row in place.
 
     Args:
@@ -25,6 +31,7 @@ def edit_(logits_V: torch.Tensor, sampling: Sampling, prompt: Sequence[int], out
         sampling: the options.
         prompt: token ids before the output.
         output: what has been generated, tokens under verification before this position included.
+        banned_V: true for the ids that a grammar does not allow here (bool); may be wider than the row.
     """
     vocab = logits_V.shape[0]
     bias = [(token, value) for token, value in sampling.logit_bias if token < vocab]
@@ -40,18 +47,28 @@ def edit_(logits_V: torch.Tensor, sampling: Sampling, prompt: Sequence[int], out
         said = _ids(counts, vocab)
         times = torch.tensor([counts[token] for token in said.tolist()], dtype=logits_V.dtype)
         logits_V[said] -= sampling.presence_penalty + sampling.frequency_penalty * times
-    banned = _ids(_banned(sampling, output), vocab)
+    if banned_V is not None:
+        logits_V.masked_fill_(banned_V[:vocab], -math.inf)
+    banned = _ids(_banned(sampling, output, banned_V), vocab)
     if len(banned):
         logits_V[banned] = -math.inf
 
 
-def _banned(sampling: Sampling, output: Sequence[int]) -> list[int]:
+def _banned(sampling: Sampling, output: Sequence[int], banned_V: torch.Tensor | None) -> list[int]:
     banned = list(sampling.stop_ids) if len(output) < sampling.min_tokens else []
+    if banned and banned_V is not None and _nothing_else(banned, banned_V):
+        banned = []  # a text that the grammar has ended cannot be made longer
     for word in sampling.bad_words:
         before = len(word) - 1
         if before <= len(output) and list(output[len(output) - before :]) == list(word[:-1]):
             banned.append(word[-1])
     return banned
+
+
+def _nothing_else(stops: Sequence[int], banned_V: torch.Tensor) -> bool:
+    left_V = banned_V.clone()
+    left_V[_ids(stops, len(left_V))] = True
+    return bool(left_V.all())
 
 
 def _ids(tokens: Iterable[int], vocab: int) -> torch.Tensor:

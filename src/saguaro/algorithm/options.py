@@ -29,7 +29,8 @@ class Sampling:
         logit_bias: pairs of id and what is added to its logit.
         bad_words: token sequences of which the last token is removed where the others have just been generated.
         min_tokens: so many tokens come before any of `stop_ids`.
-        stop_ids: what `min_tokens` holds back.
+        stop_ids: what `min_tokens` holds back, and what a complete grammar allows.
+        grammar: the text of a grammar that the output follows (`models/grammar.py`); empty without one.
     """
 
     seed: int = 0
@@ -45,6 +46,7 @@ class Sampling:
     bad_words: tuple[tuple[int, ...], ...] = ()
     min_tokens: int = 0
     stop_ids: tuple[int, ...] = ()
+    grammar: str = ""
 
     @property
     def filtered(self) -> bool:
@@ -61,6 +63,7 @@ class Sampling:
             or self.repetition_penalty != 1
             or self.presence_penalty
             or self.frequency_penalty
+            or self.grammar
         )
 
     def key(self, position: int) -> Key:
@@ -103,6 +106,8 @@ def decode(text: bytes) -> Sampling:
 def _fits(value: object, default: object) -> bool:
     if isinstance(default, tuple):
         return isinstance(value, list)
+    if isinstance(default, str):
+        return isinstance(value, str)
     if isinstance(default, float):
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return isinstance(value, int) and not isinstance(value, bool)

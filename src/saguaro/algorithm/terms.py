@@ -15,8 +15,8 @@ from saguaro.errors import ProtocolError
 if TYPE_CHECKING:
     import torch
 
-Source = Literal["hit", "none", "random", "ngram", "own_row", "neural"]
-SOURCES: tuple[Source, ...] = ("hit", "none", "random", "ngram", "own_row", "neural")
+Source = Literal["hit", "none", "random", "ngram", "own_row", "neural", "forced"]
+SOURCES: tuple[Source, ...] = ("hit", "none", "random", "ngram", "own_row", "neural", "forced")
 
 
 class Outcome(NamedTuple):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from saguaro.cli.options import folders
 from saguaro.config import EngineConfig
 from saguaro.errors import RequestRefused
+from saguaro.request import SamplingParams
 
 if TYPE_CHECKING:
     from saguaro.engine.resolve import Plan
@@ -69,3 +70,16 @@ def check_prompts(checked: Checked, prompts: Sequence[str | list[int]]) -> None:
                 f"{which} has {length} tokens and the context is {checked.context}, output included; shorten the "
                 "prompt or raise --max-model-len if the model allows it."
             )
+
+
+def check_grammar(checked: Checked, params: SamplingParams) -> None:
+    """Refuse a grammar that cannot be compiled over the target's vocabulary.
+
+    Raises:
+        RequestRefused: with the library's reason.
+    """
+    if params.constrained:
+        from saguaro.models.grammar import Grammars, grammar_text
+
+        tokenizer = checked.tokenizer
+        Grammars(lambda: tokenizer, checked.plan.vocab, tokenizer.stop_ids).compile(grammar_text(params))

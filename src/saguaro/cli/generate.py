@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from saguaro.cli.checks import Checked, check_engine, check_prompts
+from saguaro.cli.checks import Checked, check_engine, check_grammar, check_prompts
 from saguaro.cli.options import (
     add_engine_flags,
     add_sampling_flags,
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     checked = check_engine(config)
     inputs = _inputs(prompts, options, checked)
     check_prompts(checked, inputs)
+    check_grammar(checked, params)
 
     from saguaro import LLM
 

@@ -35,6 +35,15 @@ def _bias(text: str) -> tuple[int, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form id=value") from None
 
 
+def _written(text: str) -> str:
+    """What a file holds, or the text itself where there is no such file."""
+    path = Path(text)
+    try:
+        return read_text(text) if len(text) < LONGEST_PATH and path.is_file() else text
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be read: {error.strerror}") from None
+
+
 def _pair(text: str) -> tuple[str, Any]:
     """`key=value`, the value a whole number, a number or text."""
     key, equals, value = text.partition("=")
@@ -48,6 +57,7 @@ def _pair(text: str) -> tuple[str, Any]:
     return key, value
 
 
+LONGEST_PATH = 1024
 MODELS = "a directory, a .gguf file, a hub id or toy:..."
 # name of the field: (how the text is read, what it means)
 ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
@@ -99,6 +109,10 @@ SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "stop_token_ids": (whole, "end at this token; may be given several times"),
     "ignore_eos": (bool, "do not end at the model's own stop tokens"),
     "speculation": (whole, "tokens proposed at a time at most; 0 decodes without the draft"),
+    "json_schema": (_written, "a file or text: the output is JSON that fits this schema"),
+    "json_object": (bool, "the output is a JSON object"),
+    "regex": (str, "the output matches this regular expression as a whole"),
+    "grammar": (_written, "a file or text: the output follows this Lark grammar"),
     "n": (whole, "choices of each prompt, each with its own noise"),
     "prompt_logprobs": (whole, "the same for the tokens of the prompt"),
     "logprobs": (whole, "log probabilities of each token and of so many likeliest ones, with --json"),

@@ -49,7 +49,11 @@ class Drawer:
         if self._settings.rejection:
             draws = [replace(d, sampling=GREEDY) for d in draws]
         ranked, scores = top_candidates(logits_WV, draws, self._count)
-        return [Guesses(tokens, guess_odds(row)) for tokens, row in zip(ranked, scores, strict=True)]
+        guesses = [Guesses(tokens, guess_odds(row)) for tokens, row in zip(ranked, scores, strict=True)]
+        certain = [
+            None if self._settings.rejection else d.only for d in draws
+        ]  # also where a shortlist lacks the token
+        return [g if c is None else Guesses([c], [1.0]) for g, c in zip(guesses, certain, strict=True)]
 
     def laws(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor | None:
         """The processed law of each row (W, V) under `rejection`; None under shared noise, which needs none."""

@@ -21,6 +21,7 @@ from saguaro.execution.runner import Runner
 from saguaro.models.build import build_model, make_ops
 from saguaro.models.causal_lm import CausalLM
 from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.grammar import Grammars
 from saguaro.native import Team
 from saguaro.paging import PagePool
 from saguaro.transport.base import DraftPort
@@ -55,6 +56,12 @@ def settings_of(plan: Plan) -> Settings:
     )
 
 
+def grammars_of(plan: Plan) -> Grammars:
+    """Grammars over the target's vocabulary, whichever side asks."""
+    hub = Path(plan.hub_cache) if plan.hub_cache else None
+    return Grammars.of(open_checkpoint(plan.target.source, hub_cache=hub), plan.vocab)
+
+
 def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
     """The target's worker, model loaded."""
     place, config = plan.target, plan.config
@@ -74,6 +81,7 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         prefix_cache=config.prefix_cache,
         beside=_beside(plan),
         settings=settings_of(plan),
+        grammars=grammars_of(plan),
         emit=emit,
     )
 
@@ -114,4 +122,5 @@ def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
         page_size=config.page_size,
         prefill_chunk=config.prefill_chunk,
         prefix_cache=config.prefix_cache,
+        grammars=grammars_of(plan),
     )

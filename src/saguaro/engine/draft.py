@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,19 +17,32 @@ import torch
 from saguaro.algorithm.odds import Guesses, best_outcomes, likely_outcomes, rows_worth_running
 from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
-from saguaro.drafting.drawer import Drawer, Due
+from saguaro.drafting.drawer import Drawer
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work
 from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw, edit_rows_
+from saguaro.models.grammar import Follower, Grammars
 from saguaro.paging import PagePool, PrefixCache
-from saguaro.protocol.messages import FIRST_ENTRY, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.messages import (
+    FIRST_ENTRY,
+    LAST,
+    MISS_ANSWER,
+    Admit,
+    Configure,
+    Decided,
+    Message,
+    Release,
+    Taken,
+)
 from saguaro.protocol.session import Session
 from saguaro.transport.base import DraftPort, Entry, Key
 
 LARGEST_TIMED = 32
+LONGEST_COMPILATION = 60.0
 ASKED_FOR = 2.5
 """The target waits for tokens that are accepted more often than about one time in this many."""
 BESIDE = 32
@@ -39,23 +51,22 @@ PENDING_INDEX = 0
 """Record of a row that holds the answer to a pending outcome; branches use 1, 2, ..."""
 
 
-@dataclass(slots=True)
-class Work:
-    """One span of a step and whose it is: the tail of a row, or one of its branches."""
-
-    row: DraftRow
-    branch: Branch | None
-    span: Span
-
-
 class DraftWorker:
     """The draft's side of all rows."""
 
     def __init__(
-        self, drafter: Drafter, port: DraftPort, *, page_size: int, prefill_chunk: int, prefix_cache: bool = True
+        self,
+        drafter: Drafter,
+        port: DraftPort,
+        *,
+        page_size: int,
+        prefill_chunk: int,
+        prefix_cache: bool = True,
+        grammars: Grammars,
     ) -> None:
         self.drafter = drafter
         self.port = port
+        self.grammars = grammars
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
         self.cache = PrefixCache(self.pool, enabled=prefix_cache)
         self.prefill_chunk = prefill_chunk
@@ -131,7 +142,8 @@ class DraftWorker:
         if isinstance(message, Configure):
             self._configure(message)
         elif isinstance(message, Admit):
-            row = DraftRow(message, self.cache, self.drafter.max_positions)
+            grammar = self._grammar(message)
+            row = DraftRow(message, self.cache, self.drafter.max_positions, grammar)
             self.rows[message.request] = row
             self._tell(row)
         elif isinstance(message, Release):
@@ -143,9 +155,19 @@ class DraftWorker:
             sources, targets = row.decide(message)
             self.drafter.move(sources, targets)
             if row.waiting is not None:
+                self._fill(row)
                 self._answer(row)
         else:
             raise ProtocolError(f"{type(message).__name__} is no message to the draft.")
+
+    def _grammar(self, message: Admit) -> Follower | None:
+        """Where the row stands in its grammar. The first one takes seconds: the vocabulary is read."""
+        if not message.sampling.grammar:
+            return None
+        self.port.beat(0.0, 0.0, 0.0, away=LONGEST_COMPILATION)
+        grammar = self.grammars.follow(message.sampling, message.tokens[message.prompt_length :])
+        self.beat()
+        return grammar
 
     def _configure(self, message: Configure) -> None:
         self.settings = message
@@ -161,15 +183,7 @@ class DraftWorker:
         gone: set[int] = set()
         decided = {m.request: m for m in self._queue if isinstance(m, Decided)}
         gone |= {m.request for m in self._queue if isinstance(m, Release)}
-        return all(w.row.request in gone or self._outdated(w, decided.get(w.row.request)) for w in self._in_flight)
-
-    @staticmethod
-    def _outdated(work: Work, news: Decided | None) -> bool:
-        if news is None:
-            return False
-        if work.branch is not None:
-            return (work.branch.accepted, work.branch.bonus) != (news.accepted, news.bonus)
-        return work.span.start >= news.base + news.accepted
+        return all(w.row.request in gone or outdated(w, decided.get(w.row.request)) for w in self._in_flight)
 
     # -- what is due --------------------------------------------------------------------------------------------
 
@@ -184,21 +198,25 @@ class DraftWorker:
         offered: list[tuple[DraftRow, Branch]] = []
         active = any(row.caught_up for row in self.rows.values())
         left = min(self.prefill_chunk, BESIDE) if active else self.prefill_chunk
+        deepest = self.settings.lookahead
         for row in self.rows.values():
             if row.exhausted:
                 row.recover(spare=len(self.rows))
             if row.exhausted:
                 continue
-            tail = self._tail_work(row, left)
+            if not row.caught_up:
+                self.drafter.move(*map(list, row.begin()))
+            tail = tail_work(row, self.settings, self.prefill_chunk if row.caught_up else left)
             if tail is not None:
                 work.append(tail)
                 left -= 0 if row.caught_up else len(tail.span.tokens)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
-                offered += [(row, branch) for branch in row.branches.values() if self._unfinished(row, branch)]
+                offered += [(row, branch) for branch in row.branches.values() if row.unfinished(branch, deepest)]
         if offered and not self.port.local and not self.settings.everything and self.times.known():
             offered = self._worth_running(offered, work)
-        work.extend(w for row, branch in offered if (w := self._branch_work(row, branch)) is not None)
+        for row, branch in offered:
+            work += branch_work(row, branch, self.pool, spare=len(self.rows))
         return work
 
     def _worth_running(self, offered: list[tuple[DraftRow, Branch]], work: list[Work]) -> list[tuple[DraftRow, Branch]]:
@@ -220,33 +238,6 @@ class DraftWorker:
         slower = self.times.seconds(count) - alone.seconds(count)
         return offered[:count] if needed * alone.seconds(1) > slower else []
 
-    def _unfinished(self, row: DraftRow, branch: Branch) -> bool:
-        depth = len(branch.tokens)
-        return depth < self.settings.lookahead and row.length + branch.accepted + depth < row.max_positions
-
-    def _tail_work(self, row: DraftRow, left: int) -> Work | None:
-        """The tail of a row; of one whose prompt is not in yet, at most `left` tokens."""
-        if not row.caught_up:
-            self.drafter.move(*map(list, row.begin()))
-        tokens = row.missing()
-        if not tokens or not self._tail_is_due(row, tokens):
-            return None
-        tokens = tokens[: self.prefill_chunk if row.caught_up else left]
-        if not tokens:
-            return None
-        slots = row.prepare_tail(len(tokens))
-        if slots is None:
-            return None
-        first_ranked = row.length - 1 + len(row.ranked)
-        wanted = max(0, row.kv + len(tokens) - max(row.kv, first_ranked))
-        return Work(row, None, Span(tokens, row.kv, row.table.pages, slots, wanted))
-
-    def _tail_is_due(self, row: DraftRow, missing: list[int]) -> bool:
-        """A proposal's last token runs only when somebody needs what follows it."""
-        if row.waiting is not None:
-            return self.settings.branches or len(row.proposal) < row.wanted or row.kv < row.length
-        return self.settings.branches or row.kv < row.length or not row.caught_up
-
     def _open_branches(self, row: DraftRow) -> None:
         """Branches for the outcomes that the candidates known so far predict (Section 4.1)."""
         depth, counts = len(row.proposal), self.settings.fan_out
@@ -260,33 +251,14 @@ class DraftWorker:
             most = self.settings.budget
             likely = best_outcomes(known, row.proposal, most)
         else:
-            fan_out = [*counts[:-1][:depth], counts[-1]] if depth < len(counts) - 1 else list(counts[: depth + 1])
+            beyond = [0] * (depth - len(counts) + 1)  # a proposal that a grammar makes certain may be longer than K
+            fan_out = [*counts[:-1][:depth], *beyond, counts[-1]]
             most = sum(fan_out)
             likely = likely_outcomes(known, row.proposal, fan_out[: len(known)])
         for odds, outcome in likely:
-            row.open_branch(outcome, odds, most)
-
-    def _branch_work(self, row: DraftRow, branch: Branch) -> Work | None:
-        depth = len(branch.tokens)
-        position = row.length + branch.accepted + depth
-        slot = row.reserve.take()
-        if slot is None:
-            slot = self._grow(row)
-        if slot is None:
-            row.short = True
-            return None
-        token = branch.tokens[-1] if depth else branch.bonus
-        shared = row.length + branch.accepted
-        pages = row.table.pages[: self.pool.pages_for(shared)]
-        span = Span([token], position, pages, [slot], 1, shared=shared, own=tuple(branch.slots))
-        return Work(row, branch, span)
-
-    def _grow(self, row: DraftRow) -> int | None:
-        """More loose slots for a row, when the pool has a page; the row's proposals shrink otherwise (DESIGN D5)."""
-        if self.pool.available <= len(self.rows):
-            return None
-        row.reserve.grow_by_page()
-        return row.reserve.take()
+            branch = row.open_branch(outcome, odds, most)
+            if branch is not None and self._fill(row, branch):
+                self._publish_branch(row, branch, fresh=True)
 
     # -- what came out ------------------------------------------------------------------------------------------
 
@@ -307,55 +279,66 @@ class DraftWorker:
                 w.row.file()
             else:
                 w.branch.slots.append(w.span.slots[0])
-        due = [self._due(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
+        due = [due_at(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
         drawn = self._drawer.draw(laws_WV, draws, ranked, due)
-        for (w, _), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
+        for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
             if w.branch is None:
                 w.row.ranked.append(guesses)
                 if token_and_law is not None:
                     self._tail_token(w.row, *token_and_law)
+                elif not guesses.tokens and position == w.row.length + len(w.row.proposal):
+                    self._give_up(w.row)
             elif token_and_law is not None:
                 self._branch_token(w.row, w.branch, guesses, *token_and_law)
+            else:
+                w.branch.ended = True
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
-
-    @staticmethod
-    def _due(work: Work, position: int) -> Due | None:
-        """What is drawn at a position that was run, if anything: each step of a branch gives a token, the tail only
-        while the target waits for it.
-        """
-        row, branch = work.row, work.branch
-        if branch is not None:
-            return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
-        depth = len(row.proposal)
-        if row.waiting is None or position != row.length + depth or depth >= row.wanted:
-            return None
-        return Due(depth, row.waiting.round + 1, row.drawn_for)
 
     def _tail_token(self, row: DraftRow, token: int, law_V: torch.Tensor | None) -> None:
         assert row.waiting is not None
         row.proposal.append(token)
         if law_V is not None:
             row.laws.append(law_V)
+        self._fill(row)
         self._publish_proposal(row, row.waiting)
+
+    def _fill(self, row: DraftRow, branch: Branch | None = None) -> bool:
+        """Tokens that a grammar makes certain take no pass; whether there were any."""
+        if self.settings.rejection:  # a token that no pass has drawn has no law that could travel
+            return False
+        return row.fill_forced(self.settings.lookahead, branch)
+
+    def _give_up(self, row: DraftRow) -> None:
+        """Nothing that the draft's head knows may come: the target need not wait for more."""
+        if row.waiting is not None:
+            kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
+            self.port.publish(row.row, PENDING_INDEX, Entry(row.waiting, tuple(row.proposal), kind | LAST), fresh=True)
 
     def _branch_token(
         self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law_V: torch.Tensor | None
     ) -> None:
+        fresh = not branch.tokens
         branch.ranked.append(guesses)
         branch.tokens.append(token)
         branch.worth *= guesses.of(token)
         if law_V is not None:
             branch.laws.append(law_V)
         else:
-            entry = Entry(row.key(branch.accepted, branch.bonus), tuple(branch.tokens), FIRST_ENTRY)
-            self.port.publish(row.row, branch.index, entry, fresh=len(branch.tokens) == 1)
+            self._fill(row, branch)
+            self._publish_branch(row, branch, fresh=fresh)
+
+    def _publish_branch(self, row: DraftRow, branch: Branch, *, fresh: bool) -> None:
+        entry = Entry(row.key(branch.accepted, branch.bonus), tuple(branch.tokens), FIRST_ENTRY)
+        self.port.publish(row.row, branch.index, entry, fresh=fresh)
 
     def _answer(self, row: DraftRow) -> None:
         """First answer to a pending outcome: what is there already, or (rejection) that there is nothing."""
         key = row.waiting
         assert key is not None
-        if row.proposal:
+        if len(row.proposal) < row.wanted and not row.missing():
+            self._give_up(row)  # a branch that could not go on
+        elif row.proposal:
             self._publish_proposal(row, key, first=True)
         elif self.settings.rejection:
             self.port.publish(row.row, PENDING_INDEX, Entry(key, (), MISS_ANSWER), fresh=True)
@@ -383,4 +366,8 @@ class DraftWorker:
         self._open_branches(row)
         if row.short:
             return row.round
-        return -1 if any(self._unfinished(row, branch) for branch in row.branches.values()) else row.round
+        return (
+            -1
+            if any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
+            else row.round
+        )

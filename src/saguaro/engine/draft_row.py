@@ -20,6 +20,7 @@ import torch
 from saguaro.algorithm.odds import Guesses
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
+from saguaro.models.grammar import Follower
 from saguaro.paging import PageTable, PrefixCache, SlotReserve
 from saguaro.protocol.messages import Admit, Decided, Taken
 from saguaro.transport.base import Key
@@ -27,8 +28,11 @@ from saguaro.transport.base import Key
 
 @dataclass(slots=True)
 class Branch:
-    """The speculation for one outcome. `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn
-    token. `odds` is the probability that the outcome occurs, `worth` that all tokens drawn so far are accepted too.
+    """The speculation for one outcome.
+
+    `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn token, and a grammar may have added some
+    that have not run. `odds` is the probability that the outcome occurs, `worth` that all drawn tokens are accepted
+    too; `ended` that no token can be drawn here.
     """
 
     accepted: int
@@ -40,6 +44,11 @@ class Branch:
     worth: float = 1.0
     laws: list[torch.Tensor] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    def due(self) -> list[int]:
+        """Tokens that have not run: never none, since the last one gives the next."""
+        return [self.bonus, *self.tokens][len(self.slots) :]
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
@@ -55,11 +64,12 @@ def common_prefix(left: list[int], right: list[int]) -> int:
 class DraftRow:
     """One request on the draft's side."""
 
-    def __init__(self, admit: Admit, cache: PrefixCache, max_positions: int) -> None:
+    def __init__(self, admit: Admit, cache: PrefixCache, max_positions: int, grammar: Follower | None = None) -> None:
         self.request = admit.request
         self.row = admit.row
         self.round = admit.round
         self.admit = admit
+        self.grammar = grammar
         self.tokens = list(admit.tokens)
         self.proposal: list[int] = []
         self.laws: list[torch.Tensor] = []
@@ -96,10 +106,35 @@ class DraftRow:
         options, prompt = self.admit.sampling, self.admit.prompt_length
         if not options.edited:
             return Draw(options, position)
-        tokens = [*self.tokens, *self.proposal]
+        tail = self.proposal
         if branch is not None:
-            tokens = [*tokens[: self.length + branch.accepted], branch.bonus, *branch.tokens]
-        return Draw(options, position, tokens[:prompt], tokens[prompt:position])
+            tail = [*tail[: branch.accepted], branch.bonus, *branch.tokens]
+        tokens = [*self.tokens, *tail]
+        allowed = None if self.grammar is None else self.grammar.allowed(tail[: position - self.length])
+        return Draw(options, position, tokens[:prompt], tokens[prompt:position], allowed)
+
+    def unfinished(self, branch: Branch, deepest: int) -> bool:
+        """Whether a branch may still grow."""
+        depth = len(branch.tokens)
+        fits = self.length + branch.accepted + depth < self.max_positions
+        return depth < deepest and fits and not branch.ended
+
+    def fill_forced(self, deepest: int, branch: Branch | None = None) -> bool:
+        """Tokens that the grammar makes certain join a branch, or the proposal that the target waits for, without a
+        pass; whether there were any.
+        """
+        if self.grammar is None or (branch is None and self.waiting is None):
+            return False
+        if branch is None:
+            found = self.grammar.forced(self.proposal, self.wanted - len(self.proposal))
+            self.proposal += found
+            return bool(found)
+        tail = [*self.proposal[: branch.accepted], branch.bonus, *branch.tokens]
+        most = min(deepest, self.max_positions - self.length - branch.accepted) - len(branch.tokens)
+        found = self.grammar.forced(tail, most)
+        branch.tokens += found
+        branch.ranked += [Guesses([token], [1.0]) for token in found]
+        return bool(found)
 
     def key(self, accepted: int, bonus: int) -> Key:
         """The tag of an entry for an outcome of the round under verification."""
@@ -131,7 +166,10 @@ class DraftRow:
         branch = self.branches.pop((message.accepted, message.bonus), None)
         self.drop_branches()
         self.kv = min(self.kv, end)
-        self.tokens += [*self.proposal[: message.accepted], message.bonus]
+        committed = [*self.proposal[: message.accepted], message.bonus]
+        self.tokens += committed
+        if self.grammar is not None:
+            self.grammar.commit(committed)
         self.proposal, self.laws, self.ranked = [], [], []
         self.predicted = -1
         self.covered = branch is not None and bool(branch.tokens)
@@ -183,21 +221,22 @@ class DraftRow:
         self.branches = {}
         self.predicted = -1
 
-    def open_branch(self, outcome: tuple[int, int], odds: float, most: int) -> None:
-        """A branch for an outcome; with `most` branches open, it takes the place of the least likely if it is
-        likelier.
+    def open_branch(self, outcome: tuple[int, int], odds: float, most: int) -> Branch | None:
+        """A new branch for an outcome; with `most` branches open, it takes the place of the least likely if it is
+        likelier. None where there is one already, or none likely enough.
         """
         if outcome in self.branches:
-            return
+            return None
         index = len(self.branches) + 1
         if len(self.branches) >= most:
             last = min(self.branches.values(), key=lambda branch: branch.odds, default=None)
             if last is None or last.odds >= odds:
-                return
+                return None
             del self.branches[last.accepted, last.bonus]
             self.reserve.give_back(last.slots)
             index = last.index
-        self.branches[outcome] = Branch(*outcome, index=index, odds=odds, worth=odds)
+        branch = self.branches[outcome] = Branch(*outcome, index=index, odds=odds, worth=odds)
+        return branch
 
     def _room(self, length: int) -> bool:
         """Own pages for `length` positions, or be exhausted: the row goes on without the draft (DESIGN D5)."""

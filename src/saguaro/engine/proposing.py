@@ -1,9 +1,11 @@
-"""Between two verifications: from logits to outcomes, from outcomes to the next proposals (Algorithm 1, lines 8-13).
+"""Between two verifications: from outcomes to the next proposals (Algorithm 1, lines 9-13).
 
 The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits
 for a deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second. A pending wait ends
 after three times the expected time; then the round decodes without a proposal. Nothing that the draft sends is
-trusted: an entry with an impossible token is dropped and counted. Tests: tests/engine/test_proposing.py.
+trusted: an entry with an impossible token is dropped and counted. Where a grammar makes the next tokens certain, they
+are a proposal that takes no draft (`forced`), unless what the draft has goes further. Tests: tests/engine/,
+tests/lossless/.
 """
 
 from __future__ import annotations
@@ -15,18 +17,17 @@ from collections.abc import Callable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
-import torch
 from torch.nn.functional import pad
 
-from saguaro.algorithm import sampling, verify, waiting
+from saguaro.algorithm import waiting
 from saguaro.algorithm.fan_out import open_fan_out
-from saguaro.algorithm.terms import DenseLaw, Proposal
+from saguaro.algorithm.terms import DenseLaw, PointMassLaw
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.sequence import Proposed, Sequence
-from saguaro.execution.sampler import draw_tokens, edit_rows_, filters
-from saguaro.protocol.messages import FIRST_ENTRY, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.models.grammar import MOST_FORCED
+from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.transport.base import Entry, Key, TargetPort
 
@@ -60,11 +61,12 @@ class Settings:
 
 @dataclass(slots=True)
 class Open:
-    """A row between its outcome and its proposal."""
+    """A row between its outcome and its proposal. `forced`: the tokens that its grammar makes certain."""
 
     sequence: Sequence
     key: Key
     limit: int
+    forced: tuple[int, ...] = ()
     covered: bool = False
     wanted: int = 0
     pending: bool = False
@@ -72,7 +74,7 @@ class Open:
 
 
 class Proposer:
-    """Verification of the drawn tokens, the look-up, the fallback and the talk with the draft."""
+    """The look-up, the fallback and the talk with the draft."""
 
     def __init__(self, estimates: Estimates, vocab: int, settings: Settings) -> None:
         self.estimates = estimates
@@ -141,49 +143,6 @@ class Proposer:
         if self.port is not None and self.port.local and not self.settings.branches:
             self.port.elapse()
 
-    # -- outcomes ---------------------------------------------------------------------------------------------------
-
-    def outcomes(self, logits_WV: torch.Tensor, rows: Rows[Sequence]) -> list[list[int]]:
-        """Accepted tokens and the bonus token of each row; an empty list where the logits are not numbers.
-
-        Bias, penalties and bans are applied to `logits_WV` in place.
-        """
-        result: list[list[int]] = []
-        at = 0
-        draws = [draw for s in rows for draw in s.draws()]
-        edit_rows_(logits_WV, draws)
-        if not self.settings.rejection:
-            own = draw_tokens(logits_WV, draws)
-            for s in rows:
-                count = len(s.proposed.tokens) + 1
-                result.append(self._shared_noise(own[at : at + count], s.proposed.tokens))
-                at += count
-            return result
-        for s in rows:
-            count = len(s.proposed.tokens) + 1
-            result.append(self._rejection(logits_WV[at : at + count], s))
-            at += count
-        return result
-
-    @staticmethod
-    def _shared_noise(own: list[int], proposed: tuple[int, ...]) -> list[int]:
-        outcome = verify.verify_shared_noise(own, proposed)
-        kept = own[: outcome.accepted + 1]
-        return [] if -1 in kept else kept
-
-    def _rejection(self, logits_JV: torch.Tensor, s: Sequence) -> list[int]:
-        if bool(torch.isnan(logits_JV).any()):
-            return []
-        own, p = s.submission.sampling, s.proposed
-        p_JV = sampling.law(logits_JV, *filters(own))
-        accept, residual = verify.rejection_uniforms(
-            own.seed, own.choice, position=len(s.tokens), round_number=s.round, branch=None, depth=len(p.tokens)
-        )
-        outcome = verify.verify_rejection(
-            p_JV, Proposal(p.tokens, p.law), accept_uniforms=accept, residual_uniforms=residual
-        )
-        return [*p.tokens[: outcome.accepted], outcome.bonus]
-
     # -- proposals --------------------------------------------------------------------------------------------------
 
     def propose(self, rows: Rows[tuple[Sequence, int, int]]) -> float:
@@ -229,31 +188,46 @@ class Proposer:
         if not s.admitted or self.port is None:
             return None
         key = s.key(base, accepted, s.tokens[-1])
-        o = Open(s, key, limit=s.limit(self.settings.lookahead))
+        forced = s.forced(MOST_FORCED)
+        o = Open(s, key, limit=max(s.limit(self.settings.lookahead), len(forced)), forced=forced)
         ready = self.port.caught_up(s.row, s.request) and self._draft_lives()
         if self.settings.rejection:
-            o.wanted, o.pending = o.limit, ready and o.limit > 0
-            if o.pending:
-                self._decide(o, "pending", ())
-            else:
-                self._without_draft(o, ready)
+            self._open_rejection(o, ready)
             return o
         entry = self._valid(self.port.find(s.row, key))
-        available = min(len(entry.tokens), o.limit) if entry else 0
-        o.covered, o.entry = available > 0, entry
+        cached = min(len(entry.tokens), o.limit) if entry else 0
+        available = max(cached, len(forced))
+        o.covered, o.entry = cached > 0, entry
         may_wait = ready and (o.covered or self.fallback.asks_draft)
         o.wanted = self._depth(o, available, may_wait)
-        if o.covered and o.wanted <= available:
-            assert entry is not None
-            tokens = entry.tokens[: o.wanted]
-            s.proposed = Proposed(tokens, "hit", len(tokens))
-            self._decide(o, "hit", tokens)
+        if available and o.wanted <= available:
+            assert entry is not None or forced
+            hit = entry is not None and 0 < cached >= o.wanted
+            tokens = entry.tokens[: o.wanted] if entry is not None and hit else forced[: o.wanted]
+            self._take(o, tokens, "hit" if hit else "forced")
         elif may_wait and o.wanted > 0:
             o.pending = True
             self._decide(o, "hit" if o.covered else "pending", ())
         else:
             self._without_draft(o, ready)
         return o
+
+    def _open_rejection(self, o: Open, ready: bool) -> None:
+        """Laws travel, so the draft is asked; unless a grammar makes half a proposal certain, which is one then."""
+        o.wanted = o.limit
+        if o.forced and (2 * len(o.forced) >= o.limit or not ready):
+            self._take(o, o.forced, "forced")
+        elif ready and o.limit > 0:
+            o.pending = True
+            self._decide(o, "pending", ())
+        else:
+            self._without_draft(o, ready)
+
+    def _take(self, o: Open, tokens: tuple[int, ...], source: str) -> None:
+        """A proposal that is there already."""
+        law = PointMassLaw() if source == "forced" else None
+        o.sequence.proposed = Proposed(tokens, source, len(tokens), law, forced=min(len(tokens), len(o.forced)))
+        self._decide(o, source, tokens)
 
     def _draft_lives(self) -> bool:
         """A draft that has been silent for long is not waited for; the supervisor will see to it."""
@@ -299,7 +273,8 @@ class Proposer:
         estimates = self.estimates
         waits = self._waits(available, most)
         verify_seconds = [estimates.verify_seconds(self._others + j + 1) for j in range(most + 1)]
-        expected = waiting.expected_tokens(estimates.acceptance(most))
+        certain = len(o.forced)
+        expected = waiting.expected_tokens([*[1.0] * certain, *estimates.acceptance(most)[certain:]])
         return waiting.choose_depth(waits, verify_seconds, expected, estimates.rate())
 
     def _waits(self, available: int, most: int) -> list[float]:
@@ -325,7 +300,7 @@ class Proposer:
         began = time.monotonic()
         entry = self._await_entry(o, lambda e: bool(e.tokens) or e.kind != FIRST_ENTRY)
         if self.settings.rejection:
-            o.covered = entry is not None and entry.kind == FIRST_ENTRY
+            o.covered = entry is not None and entry.kind & ~LAST == FIRST_ENTRY
             if not o.covered and not self.fallback.asks_draft:
                 self._take_own(o)
                 return
@@ -334,7 +309,10 @@ class Proposer:
         if len(tokens) < o.wanted:
             self.late += 1
         source = "hit" if o.covered else ("neural" if tokens else "none")
-        s.proposed = Proposed(tokens, source, len(tokens), pending=True)
+        if len(tokens) < len(o.forced):
+            tokens, source = o.forced, "forced"
+        certain = min(len(tokens), len(o.forced))
+        s.proposed = Proposed(tokens, source, len(tokens), pending=True, forced=certain)
         if self.settings.rejection and tokens:
             laws_KV = self.port.laws(s.row, len(tokens))
             s.proposed.law = DenseLaw(pad(laws_KV, (0, self.vocab - laws_KV.shape[1])))
@@ -356,7 +334,7 @@ class Proposer:
 
         def ready() -> bool:
             o.entry = self._valid(port.find(o.sequence.row, o.key)) or o.entry
-            return o.entry is not None and enough(o.entry)
+            return o.entry is not None and (enough(o.entry) or bool(o.entry.kind & LAST))
 
         port.wait(ready, self._patience(o.wanted))
         return o.entry

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.terms import DraftLaw
 from saguaro.execution.sampler import Draw
+from saguaro.models.grammar import Follower
 from saguaro.paging import PageTable
 from saguaro.request import TokenLogprob
 from saguaro.transport.base import Key
@@ -35,7 +36,10 @@ class Submission:
 
 @dataclass(slots=True)
 class Proposed:
-    """The proposal of the next round: tokens, where they came from, and how deep the entry was that gave them."""
+    """The proposal of the next round: tokens, where they came from, and how deep the entry was that gave them.
+
+    The first `forced` of them are the only ones that a grammar allows.
+    """
 
     tokens: tuple[int, ...] = ()
     source: str = "none"
@@ -43,6 +47,7 @@ class Proposed:
     law: DraftLaw | None = None
     wait_seconds: float = 0.0
     pending: bool = False
+    forced: int = 0
 
 
 @dataclass(slots=True)
@@ -71,7 +76,8 @@ class Sequence:
 
     `kv` counts the leading positions whose keys and values the target holds; in all but the last it is *filling*.
     `row` is its place among the running rows, -1 while it waits. `filed` pages can be found by other rows, `fits`
-    tokens of a proposal have room.
+    tokens of a proposal have room. `grammar` is where its output stands in the request's grammar,
+    `failure` why no token could be drawn when none could.
     """
 
     submission: Submission
@@ -90,6 +96,8 @@ class Sequence:
     cached_tokens: int = 0
     preemptions: int = 0
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    grammar: Follower | None = None
+    failure: str = "the model returned a value that is not a number for this request."
 
     def __post_init__(self) -> None:
         self.tokens = self.tokens or list(self.submission.prompt)
@@ -139,6 +147,10 @@ class Sequence:
         own = self.submission.lookahead
         return min(lookahead if own is None else min(lookahead, own), self.room - 1, self.fits)
 
+    def forced(self, most: int) -> tuple[int, ...]:
+        """The tokens that the grammar makes certain after the committed ones, as far as the request and its room go."""
+        return () if self.grammar is None else self.grammar.forced(most=self.limit(most))
+
     def draws(self) -> list[Draw]:
         """How the tokens of this round are drawn: after the last token, and after each token of the proposal."""
         options, start = self.submission.sampling, len(self.tokens)
@@ -147,7 +159,10 @@ class Sequence:
             return [Draw(options, start + j) for j in range(count)]
         output = [*self.tokens[self.prompt_length :], *self.proposed.tokens]
         end = len(output) - count + 1
-        return [Draw(options, start + j, self.submission.prompt, output[: end + j]) for j in range(count)]
+        grammar, proposed = self.grammar, self.proposed.tokens
+        allowed = [None if grammar is None else grammar.allowed(proposed[:j]) for j in range(count)]
+        prompt = self.submission.prompt
+        return [Draw(options, start + j, prompt, output[: end + j], allowed[j]) for j in range(count)]
 
     def commit(self, tokens: list[int]) -> list[int]:
         """Append tokens up to the first that ends the request; return those kept and set `finish` if it ended."""
@@ -155,7 +170,9 @@ class Sequence:
         for token in tokens:
             kept.append(token)
             self.tokens.append(token)
-            if token in self.submission.stop_ids:
+            if self.grammar is not None:
+                self.grammar.commit((token,))
+            if token in self.submission.stop_ids or (self.grammar is not None and self.grammar.over):
                 self.finish = "stop"
             elif self.room <= 0:
                 self.finish = "length"

@@ -21,15 +21,18 @@ from typing import Any
 import torch
 
 from saguaro.algorithm.options import Sampling
+from saguaro.config import MAX_LOOKAHEAD
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.metrics import Estimates, Pace
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.verifying import outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.runner import Runner
 from saguaro.execution.sampler import Draw, draw_tokens, token_logprobs
+from saguaro.models.grammar import Grammars
 from saguaro.paging import PagePool
 from saguaro.request import TokenLogprob
 from saguaro.transport.base import TargetPort
@@ -68,11 +71,13 @@ class TargetWorker:
         prefix_cache: bool,
         beside: int | None,
         settings: Settings,
+        grammars: Grammars,
         emit: Callable[[Event], None],
     ) -> None:
         self.runner = runner
         self.vocab = vocab
         self.emit = emit
+        self.grammars = grammars
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16)
@@ -87,6 +92,8 @@ class TargetWorker:
         try:
             if any(not 0 <= token < self.vocab for token in submission.prompt):
                 raise RequestRefused(f"the prompt holds a token id outside 0 ... {self.vocab - 1}.")
+            if submission.sampling.grammar:
+                self.grammars.compile(submission.sampling.grammar)
             self.scheduler.submit(submission)
         except RequestRefused as error:
             self.emit(Failure(submission.request, "RequestRefused", str(error)))
@@ -120,6 +127,8 @@ class TargetWorker:
         for sources, targets in step.copies:
             self.runner.pool.move(list(sources), list(targets))
         for s in step.admitted:
+            if s.grammar is None:
+                s.grammar = self.grammars.follow(s.submission.sampling, s.tokens[s.prompt_length :])
             self.proposer.admit(s)
         self.seconds["schedule"] += time.monotonic() - began
         self._run(step.work)
@@ -136,7 +145,7 @@ class TargetWorker:
         if any(not s.prefilled for s in rows):
             self.proposer.prefilled()
         verified = time.monotonic()
-        outcomes = self.proposer.outcomes(logits_JV, rows) if rows else []
+        drawn = outcomes(logits_JV, rows, rejection=self.proposer.settings.rejection) if rows else []
         ended = time.monotonic()
         self._account(work, ended - began)
         self.seconds["draw"] += ended - verified
@@ -146,17 +155,19 @@ class TargetWorker:
                 self.scheduler.file(w.sequence)
         going_on: list[tuple[Sequence, int, int]] = []
         at = 0
-        for s, tokens in zip(rows, outcomes, strict=True):
+        for s, tokens in zip(rows, drawn, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
             logprobs = self._logprobs(s, raw_JV[at:], tokens)
             at += len(s.proposed.tokens) + 1
             if not tokens:
-                self._fail(s, "the model returned a value that is not a number for this request.")
+                self._fail(s, s.failure)
                 continue
-            self.estimates.verified(len(s.proposed.tokens), accepted)
+            if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
+                self.estimates.verified(len(s.proposed.tokens), accepted)
             self._finish_round(s, accepted, tokens, (ended - began, ended - verified), logprobs)
             if s.finish is None:
-                s.fits = self.scheduler.fit(s, self.proposer.settings.lookahead)
+                lookahead = self.proposer.settings.lookahead
+                s.fits = self.scheduler.fit(s, lookahead if s.grammar is None else MAX_LOOKAHEAD)
                 going_on.append((s, base, accepted))
         self.seconds["report"] += time.monotonic() - ended
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
@@ -164,7 +175,7 @@ class TargetWorker:
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if all(w.ends for w in work):
-            self.estimates.round_took(sum(len(tokens) for tokens in outcomes), ended - began + waited)
+            self.estimates.round_took(sum(len(tokens) for tokens in drawn), ended - began + waited)
 
     def _warn_of_draft(self) -> None:
         kept, tried = self.estimates.first_accepted, self.estimates.proposals

@@ -17,6 +17,7 @@ from saguaro.algorithm import sampling
 from saguaro.algorithm.edits import edit_
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.ranking import stable_topk
+from saguaro.models.grammar import Allowed
 from saguaro.request import TokenLogprob
 
 
@@ -25,24 +26,32 @@ class Draw:
     """How one row is drawn: the options of its choice and its absolute position.
 
     `prompt` and `output` are the tokens before that position; they may be left out where the options change no logits.
+    `allowed` is what a grammar lets come there; None lets anything.
     """
 
     sampling: Sampling
     position: int
     prompt: Sequence[int] = ()
     output: Sequence[int] = ()
+    allowed: Allowed | None = None
 
     @property
     def key(self) -> tuple[int, int]:
         """The noise key (two 32-bit words)."""
         return self.sampling.key(self.position)
 
+    @property
+    def only(self) -> int | None:
+        """The one token that a grammar allows here, if there is just one."""
+        return None if self.allowed is None else self.allowed.only
+
 
 def edit_rows_(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> None:
-    """Bias, penalties and bans of each row, in place; before anything is drawn or ranked."""
+    """Bias, penalties, grammar and bans of each row, in place; before anything is drawn or ranked."""
     for row, one in enumerate(draws):
         if one.sampling.edited:
-            edit_(logits_RV[row], one.sampling, one.prompt, one.output)
+            banned_V = None if one.allowed is None else one.allowed.banned_V
+            edit_(logits_RV[row], one.sampling, one.prompt, one.output, banned_V)
 
 
 def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:

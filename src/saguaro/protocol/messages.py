@@ -17,13 +17,15 @@ from saguaro.algorithm import options
 from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 
-VERSION = 3
+VERSION = 4
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
 LENGTH = struct.Struct("<I")
-SOURCES = ("hit", "none", "random", "ngram", "own_row", "neural", "pending")
+SOURCES = ("hit", "none", "random", "ngram", "own_row", "neural", "pending", "forced")
 FIRST_ENTRY, MISS_ANSWER = 1, 2
 """Kinds of an entry: tokens for an outcome, or the draft's word that it has none (rejection only)."""
+LAST = 4
+"""Added to the kind of an entry that will not grow: no token that the draft knows may follow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER."""
+    """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER,
+    and LAST where no more will come.
+    """
 
     key: Key
     tokens: tuple[int, ...]
@@ -114,8 +116,8 @@ class DraftPort(Protocol):
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         """Say how far a row is; `full_round` is the round whose branches are complete, or -1."""
 
-    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
-        """Say that the draft lives, and its times."""
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
+        """Say that the draft lives, and its times; with `away` that it may be silent for so many seconds."""
 
     def wait_news(self, seconds: float) -> bool:
         """Sleep until there is news, at most `seconds`."""

@@ -37,7 +37,7 @@ class Loopback:
         return True
 
     def find(self, row: int, key: Key) -> Entry | None:
-        for entry in self._entries.get(row, {}).values():
+        for _, entry in sorted(self._entries.get(row, {}).items()):  # an answer before a branch, as in a mailbox
             if entry.key == key:
                 return entry
         return None
@@ -94,8 +94,8 @@ class Loopback:
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         self._rows[row] = (request, caught_up, full_round)
 
-    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
-        self._status = DraftStatus(step_seconds, step_started, time.monotonic(), 0.0, single_seconds)
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
+        self._status = DraftStatus(step_seconds, step_started, time.monotonic() + away, 0.0, single_seconds)
 
     def wait_news(self, seconds: float) -> bool:
         return self.has_news()

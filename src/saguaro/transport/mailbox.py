@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from saguaro.errors import ProtocolError
-from saguaro.protocol.messages import HEADER, Message, decode, encode
+from saguaro.protocol.messages import FIRST_ENTRY, HEADER, Message, decode, encode
 from saguaro.transport.base import DraftStatus, Entry, Key
 
 LAYOUT_VERSION = 1
@@ -122,7 +122,7 @@ class MailboxTarget(Mailbox):
                 depth, kind = RECORD_HEAD.unpack_from(self._map, record)
                 count = min(max(depth, 0), self.shape.tokens)
                 tokens = struct.unpack_from(f"<{count}i", self._map, record + 4 * TAG)
-                if self._map[at : at + len(tag)] == tag and (tokens or kind == 2):
+                if self._map[at : at + len(tag)] == tag and (tokens or kind != FIRST_ENTRY):
                     return Entry(key, tokens, kind)
             at = self._map.find(tag, at + 4, end)
         return None
@@ -212,9 +212,9 @@ class MailboxDraft(Mailbox):
         state[0], state[2] = request, full_round
         state[1] = int(caught_up)
 
-    def beat(self, step_started: float, step_seconds: float, single_seconds: float) -> None:
+    def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
         self._times[4] = single_seconds
-        self._times[:3] = (step_seconds, step_started, time.monotonic())
+        self._times[:3] = (step_seconds, step_started, time.monotonic() + away)
 
     def wait_news(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds

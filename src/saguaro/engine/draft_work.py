@@ -1,0 +1,103 @@
+"""What a pass of the draft runs: a piece of a row's tail, or the tokens of a branch that have not run yet.
+
+A token of a branch sees the committed tokens and the first k of the proposal through the row's page table, then its own
+branch through loose slots (DESIGN D7). Books only: no model, no channel, no clock. Tests: tests/engine/test_draft.py,
+tests/engine/test_draft_work.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saguaro.drafting.drawer import Due
+from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.execution.batch import Span
+from saguaro.paging import PagePool
+from saguaro.protocol.messages import Configure, Decided
+
+
+@dataclass(slots=True)
+class Work:
+    """One span of a step and whose it is: the tail of a row, or one of its branches."""
+
+    row: DraftRow
+    branch: Branch | None
+    span: Span
+
+
+def tail_work(row: DraftRow, settings: Configure, chunk: int) -> Work | None:
+    """The tail tokens that are due, at most `chunk`; None when there are none, or no room for them."""
+    tokens = row.missing()
+    if not tokens or not _tail_is_due(row, settings):
+        return None
+    tokens = tokens[:chunk]
+    slots = row.prepare_tail(len(tokens))
+    if slots is None:
+        return None
+    first_ranked = row.length - 1 + len(row.ranked)
+    wanted = max(0, row.kv + len(tokens) - max(row.kv, first_ranked))
+    return Work(row, None, Span(tokens, row.kv, row.table.pages, slots, wanted))
+
+
+def _tail_is_due(row: DraftRow, settings: Configure) -> bool:
+    """A proposal's last token runs only when somebody needs what follows it."""
+    if row.waiting is not None:
+        return settings.branches or len(row.proposal) < row.wanted or row.kv < row.length
+    return settings.branches or row.kv < row.length or not row.caught_up
+
+
+def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) -> list[Work]:
+    """The tokens of a branch that have not run: the last one drawn, and before it those that a grammar made certain.
+
+    Logits are wanted after the last one. `spare` pages are left to the tails.
+    """
+    shared = row.length + branch.accepted
+    pages = row.table.pages[: pool.pages_for(shared)]
+    taken: list[int] = []
+    for _ in branch.due():
+        slot = row.reserve.take()
+        if slot is None:
+            slot = _grow(row, pool, spare)
+        if slot is None:
+            row.reserve.give_back(taken)
+            row.short = True
+            return []
+        taken.append(slot)
+    own = [*branch.slots, *taken]
+    first = len(branch.slots)
+    spans = [
+        Span([token], shared + i, pages, [own[i]], 0, shared=shared, own=tuple(own[:i]))
+        for i, token in enumerate(branch.due(), start=first)
+    ]
+    spans[-1].wanted = 1
+    return [Work(row, branch, span) for span in spans]
+
+
+def _grow(row: DraftRow, pool: PagePool, spare: int) -> int | None:
+    """More loose slots for a row, when the pool has a page; the row's proposals shrink otherwise (DESIGN D5)."""
+    if pool.available <= spare:
+        return None
+    row.reserve.grow_by_page()
+    return row.reserve.take()
+
+
+def due_at(work: Work, position: int) -> Due | None:
+    """What is drawn at a position that was run, if anything: each step of a branch gives a token, the tail only while
+    the target waits for it.
+    """
+    row, branch = work.row, work.branch
+    if branch is not None:
+        return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
+    depth = len(row.proposal)
+    if row.waiting is None or position != row.length + depth or depth >= row.wanted:
+        return None
+    return Due(depth, row.waiting.round + 1, row.drawn_for)
+
+
+def outdated(work: Work, news: Decided | None) -> bool:
+    """Whether an outcome has made a span of a step in flight pointless."""
+    if news is None:
+        return False
+    if work.branch is not None:
+        return (work.branch.accepted, work.branch.bonus) != (news.accepted, news.bonus)
+    return work.span.start >= news.base + news.accepted
