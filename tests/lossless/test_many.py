@@ -8,10 +8,12 @@ what the draft proposes, in pages, chunks and the draft's own room.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.lossless.conftest import TARGET, opened
 
-from saguaro import LLM
+from saguaro import LLM, SamplingParams
 from saguaro.algorithm.options import Sampling
 from saguaro.engine.engine import Engine
 from saguaro.engine.sequence import Submission
@@ -239,11 +241,42 @@ def test_soak(count: int, alone: Any) -> None:
             assert new < old + (16 << 20)
 
 
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_a_real_model_under_pressure(dtype: str, models_directory: Path) -> None:
+    """SmolLM2 with its own first layers as the draft: 64 requests over few pages give what each gives alone in AR."""
+    model = models_directory / "smollm2-135m-instruct-q4_1.gguf"
+    if not model.exists():
+        pytest.skip(f"{model.name} is missing; run saguaro pull all")
+    random_ = random.Random(3)
+    lines = (Path(__file__).parents[2] / "benchmarks/prompts/mt_bench/prompts.jsonl").read_text().splitlines()
+    texts = [json.loads(line)["prompt"] for line in lines[:16]]
+    prompts = [texts[i % 16][: random_.randint(40, 400)] for i in range(64)]
+    params = [
+        SamplingParams(
+            temperature=random_.choice([0.0, 1.0]), seed=i, max_tokens=random_.randint(8, 64), ignore_eos=True,
+            top_k=random_.choice([0, 40]), repetition_penalty=random_.choice([1.0, 1.2]),
+        )
+        for i in range(64)
+    ]  # fmt: skip
+    common: dict[str, Any] = {"dtype": dtype, "max_model_len": 512, "target_device": "cpu:0"}
+    with LLM(model, mode="ar", prefix_cache=False, **common) as llm:
+        wanted = [llm.generate(*each)[0].token_ids for each in zip(prompts, params, strict=True)]
+    draft = f"toy:truncate=6:{model}"
+    tight = {"max_batch": 8, "page_size": 16, "kv_pages": 24, "draft_kv_pages": 60, "lookahead": 4, "budget": 6}
+    preemptions = 0
+    for mode in ("ar", "sd", "ssd"):
+        with LLM(model, None if mode == "ar" else draft, mode=mode, **common, **tight) as llm:
+            results = llm.generate(prompts, params)
+            assert [r.token_ids for r in results] == wanted
+            preemptions += llm.statistics()["preemptions"]
+    assert preemptions > 0
+
+
 def test_the_target_is_the_same_model(alone: Any) -> None:
     """The oracle and `LLM` agree, so that a mistake in the machine above cannot hide one in the engine."""
     one = submission(1, (0, 12, [1], 1.0, 3, 20, 0))
     with LLM(TARGET, mode="ar", dtype="float32", channel="loopback", max_model_len=LENGTH) as llm:
-        from saguaro import SamplingParams
-
         params = SamplingParams(temperature=1.0, seed=3, max_tokens=20, ignore_eos=True)
         assert llm.generate([list(one.prompt)], params)[0].token_ids == alone(one)

@@ -54,6 +54,13 @@ def test_B68_several_choices(llm: LLM) -> None:
     assert [r.metrics.cached_tokens for r in results][1:] == [8, 8]  # one page; the next is not full yet
 
 
+def test_B30_every_piece_of_a_stream_has_its_log_probabilities(llm: LLM) -> None:
+    params = SamplingParams(temperature=1.0, seed=1, max_tokens=30, logprobs=2, ignore_eos=True)
+    for delta in llm.stream([1, 2, 3], params):
+        assert [entry.token_id for entry in delta.logprobs or []] == delta.token_ids
+        assert all(len(entry.top) == 2 for entry in delta.logprobs or [])
+
+
 def test_B29_log_probabilities_are_those_of_the_target(mode: str) -> None:
     params = [SamplingParams(temperature=t, seed=1, max_tokens=30, logprobs=3, ignore_eos=True) for t in (0.0, 1.0)]
     with LLM(**engine_arguments("ar")) as target, LLM(**engine_arguments(mode)) as llm:

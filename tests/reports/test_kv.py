@@ -11,7 +11,8 @@ import torch
 from tests.reports.conftest import engine_arguments
 
 from saguaro import LLM, SamplingParams
-from saguaro.errors import RequestRefused
+from saguaro.errors import ConfigError, RequestRefused
+from saguaro.models.config import ModelConfig
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12, ignore_eos=True)
 WARM = SamplingParams(temperature=1.0, seed=3, max_tokens=12, ignore_eos=True)
@@ -152,6 +153,18 @@ def test_B54_too_few_pages_fail_nobody(mode: str) -> None:
         assert sum(r.metrics.preemptions for r in results) == llm.statistics()["preemptions"]
     assert [r.token_ids for r in results] == alone(prompts, params)
     assert {r.finish_reason for r in results} == {"length"}
+
+
+def test_B58_what_cannot_be_taken_back_is_refused() -> None:
+    """A sliding window would need keys that a rejected proposal has pushed out: refused before anything is loaded."""
+    config = {
+        "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 48, "use_sliding_window": True,
+        "sliding_window": 16, "max_window_layers": 1, "eos_token_id": 1,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="sliding"):
+        ModelConfig.from_json(config)
 
 
 def test_R01_a_round_over_the_end_of_a_page(mode: str) -> None:
