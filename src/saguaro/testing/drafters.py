@@ -12,15 +12,18 @@ Tests: tests/engine/test_scripted.py.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drafters.lm import LanguageModelDrafter
 from saguaro.errors import ConfigError
 from saguaro.execution.batch import Span
@@ -59,6 +62,57 @@ class ScriptedDrafter(LanguageModelDrafter):
         elif letter == "m":
             unlikely = logits_V.topk(min(LOST_CANDIDATES, len(logits_V) - 1), largest=False).indices
             logits_V[unlikely] += FAR
+
+
+class OracleDrafter(Drafter):
+    """Knows the texts: after a prefix of one of them it expects the token that comes there, after any other nothing.
+
+    `texts` is a JSON file with lists of token ids, prompts included. Its keys and values are the tokens themselves,
+    read back through pages and slots as attention would read them, so a wrong slot is a wrong guess. It runs no model.
+    """
+
+    def __init__(
+        self, model: CausalLM, *, texts: str, num_slots: int, page_size: int, max_positions: int, **_: Any
+    ) -> None:
+        self.vocab = model.config.vocab
+        self.num_slots = num_slots
+        self.max_positions = max_positions
+        self._page_size = page_size
+        self._slots = [-1] * num_slots
+        self._next: dict[tuple[int, ...], int] = {}
+        for text in json.loads(Path(texts).read_text()):
+            self._next |= {tuple(text[:length]): text[length] for length in range(1, len(text))}
+
+    def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:
+        if interrupt is not None and interrupt():
+            return None
+        rows = []
+        for span in spans:
+            for slot, token in zip(span.slots, span.tokens, strict=True):
+                self._slots[slot] = token
+            for place in range(len(span.tokens) - span.wanted, len(span.tokens)):
+                rows.append(self._row(self._prefix(span, place)))
+        return torch.stack(rows) if rows else torch.empty(0, 0)
+
+    def _prefix(self, span: Span, place: int) -> tuple[int, ...]:
+        """The tokens that a token of a span sees, itself included."""
+        seen = span.start + place + 1 if span.shared is None else span.shared
+        size = self._page_size
+        slots = [span.pages[position // size] * size + position % size for position in range(seen)]
+        if span.shared is not None:
+            slots += [*span.own, span.slots[place]]
+        return tuple(self._slots[slot] for slot in slots)
+
+    def _row(self, prefix: tuple[int, ...]) -> torch.Tensor:
+        row_V = torch.zeros(self.vocab)
+        token = self._next.get(prefix)
+        if token is not None:
+            row_V[token] = FAR
+        return row_V
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        for target, token in zip(targets, [self._slots[source] for source in sources], strict=True):
+            self._slots[target] = token
 
 
 class FaultyDrafter(LanguageModelDrafter):
