@@ -1,7 +1,7 @@
 """What many requests cost, on a real model: batch speed, the host's share, prompts beside decoding, second turns, long
-contexts, prefill.
+contexts, prefill, JSON by a schema.
 
-    python benchmarks/serving.py --target T [--draft D] [--parts batch,host,beside,turns,context,prefill] [--repeats 3]
+    python benchmarks/serving.py --target T [--draft D] [--parts batch,beside,...] [--repeats 3]
 
 Parts alternate what they compare, `--repeats` times. The record goes to benchmarks/results/serving.json; a part that
 was not run keeps what an earlier record says of it, with its own machine and versions.
@@ -223,9 +223,55 @@ def prefill_part(options: argparse.Namespace) -> dict[str, Any]:
     return {name: spread(speeds) for name, speeds in found.items()}
 
 
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["programming_language", "function_description", "computational_complexity", "is_deterministic"],
+    "properties": {
+        "programming_language": {"enum": ["Python", "JavaScript", "Haskell"]},
+        "function_description": {"type": "string", "maxLength": 40},
+        "computational_complexity": {"enum": ["constant", "logarithmic", "linear", "quadratic"]},
+        "is_deterministic": {"type": "boolean"},
+    },
+}
+"""Names that say themselves: most tokens of such an object are forced."""
+
+
+def grammar_part(options: argparse.Namespace) -> dict[str, Any]:
+    """Tokens a second of JSON that fits a schema, beside free text of the same prompts; ids of SSD against AR's."""
+    question = "\n\nDescribe the function above as JSON.\n"
+    texts = [prompt + question for prompt in prompts("humaneval", 6)]
+    constrained = SamplingParams(temperature=0.0, seed=1, max_tokens=96, json_schema=SCHEMA)
+    found: dict[str, Any] = {}
+    outputs: dict[str, list[list[int]]] = {}
+    for mode in ("ar", "ssd"):
+        with opened(options, mode, max_batch=1, max_model_len=1024) as llm:
+            llm.generate(texts[0], constrained)  # the vocabulary is read once
+            speeds: dict[str, list[float]] = {"schema": [], "free": [], "ratio": []}
+            for _ in range(options.repeats):
+                pair = []
+                for name, params in (("schema", constrained), ("free", greedy(48))):
+                    results = [llm.generate(text, params)[0] for text in texts]
+                    tokens = sum(len(r.token_ids) - 1 for r in results)
+                    pair.append(tokens / sum(r.metrics.decode_seconds for r in results))
+                    speeds[name].append(pair[-1])
+                    if name == "schema":
+                        outputs[mode] = [r.token_ids for r in results]
+                        values = [json.loads(r.text) for r in results]
+                        assert all(sorted(value) == sorted(SCHEMA["required"]) for value in values)
+                        origins = [origin for r in results for origin in r.origins]
+                speeds["ratio"].append(pair[0] / pair[1])
+                log.print(f"{mode}: schema {pair[0]:.1f}, free {pair[1]:.1f} tokens/s")
+            found[mode] = {name: spread(each) for name, each in speeds.items()}
+            found[mode]["forced_share"] = origins.count("forced") / len(origins)
+    found["equal_ids"] = outputs["ar"] == outputs["ssd"]
+    assert found["equal_ids"]
+    return found
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "batch": batch_part, "host": host_part, "beside": beside_part, "turns": turns_part, "context": context_part,
-    "prefill": prefill_part,
+    "prefill": prefill_part, "grammar": grammar_part,
 }  # fmt: skip
 
 
