@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import multiprocessing.connection
 import os
+import select
 import socket
+import struct
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from saguaro.device import Device
@@ -42,7 +46,9 @@ class Worker:
             )
         finally:
             theirs.close()
-        self.connection = Connection(ours.detach())
+        self._socket = ours
+        self._inbox: deque[tuple[str, Any]] = deque()
+        self.connection = Connection(os.dup(ours.fileno()))
         self.connection.send(("plan", plan))
 
     @property
@@ -51,18 +57,30 @@ class Worker:
         return self.process.poll() is None
 
     def send(self, name: str, value: Any = None) -> None:
-        """Send a command. Raises `WorkerDied` when nobody reads it."""
+        """Send a command; what arrives meanwhile is kept. Raises `WorkerDied` when nobody reads it.
+
+        A worker that has much to say does not read until it has said it. So while the pipe is full, this side reads:
+        otherwise both could wait for each other for ever.
+        """
+        body = bytes(ForkingPickler.dumps((name, value)))
+        frame = memoryview(struct.pack("!i", len(body)) + body)  # the framing of `Connection.send`
         try:
-            self.connection.send((name, value))
-        except OSError as error:
+            while frame:
+                try:
+                    frame = frame[self._socket.send(frame, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    readable, _, _ = select.select([self._socket], [self._socket], [])
+                    if readable:
+                        self._inbox.append(self.connection.recv())
+        except (EOFError, OSError) as error:
             raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
 
     def receive(self, seconds: float) -> tuple[str, Any] | None:
         """The next message, or None after `seconds`. Raises what the worker failed with, or `WorkerDied`."""
         try:
-            if not self.connection.poll(seconds):
+            if not self._inbox and not self.connection.poll(seconds):
                 return None
-            name, value = self.connection.recv()
+            name, value = self._inbox.popleft() if self._inbox else self.connection.recv()
         except (EOFError, OSError) as error:
             raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
         if name == "failed":
@@ -92,16 +110,20 @@ class Worker:
         if self.alive:
             self.process.kill()
         self.process.wait()
-        self.connection.close()
+        self._hang_up()
 
     def close(self) -> None:
         """Let the process end in order; kill it when it takes too long."""
-        self.connection.close()
+        self._hang_up()
         try:
             self.process.wait(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def _hang_up(self) -> None:
+        self.connection.close()
+        self._socket.close()
 
 
 def _environment() -> dict[str, str]:
