@@ -69,7 +69,6 @@ def test_a_worker_that_is_gone(pair: tuple[Peer, Connection]) -> None:
     peer, other = pair
     other.close()
     with pytest.raises(WorkerDied, match="the test process ended"):
-        for _ in range(20):
-            peer.send("submit", BIG)
+        peer.send("submit", BIG)
     with pytest.raises(WorkerDied, match="ended"):
         peer.receive(1.0)
