@@ -214,3 +214,30 @@ def test_a_long_prompt_in_chunks_or_token_by_token(backend):
     found = torch.cat([case.run(backend, qkv, part, pools=pools)[0] for part in parts])
     assert torch.equal(found, whole)
     assert torch.equal(pools[0], k_pool)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(2, 2, 32), (5, 1, 32), (12, 2, 64), (7, 1, 16)], ids=str)
+def test_a_prompt_is_the_same_in_any_chunks(backend, dtype, shape):
+    """211 tokens of one row and 40 of another in one call, in pieces of many sizes, and with the rows interleaved."""
+    case = Case(shape, dtype, [230, 70])
+    for position in range(9, 220):
+        case.extend(0, position)
+    for position in range(30, 70):
+        case.extend(1, position)
+    qkv = case.qkv()
+    whole, *pools = case.run(backend, qkv)
+    for sizes in ((1, 31, 32, 33, 64, 90), (128, 83, 40), (10, 11, 130, 100), (5, 6, 240)):
+        assert sum(sizes) == len(case.tokens)
+        mine, at = (case.k_pool.clone(), case.v_pool.clone()), 0
+        for size in sizes:
+            part = list(range(at, at + size))
+            found, *_ = case.run(backend, qkv, part, pools=mine)
+            assert torch.equal(found, whole[part]), (sizes, at)
+            at += size
+        assert torch.equal(mine[0], pools[0])
+        assert torch.equal(mine[1], pools[1])
+    order = [i for pair in zip(range(171, 211), range(211, 251), strict=True) for i in pair]
+    found, *_ = case.run(backend, qkv, order, pools=[pool.clone() for pool in pools])
+    assert torch.equal(found, whole[order])

@@ -102,13 +102,50 @@ def test_a_row_is_the_same_in_any_company(kind, chosen):
     assert torch.equal(every_op(kind, POOL[chosen]), ALONE[kind][chosen])
 
 
+# One tile of rows, the first that need two, whole and ragged tiles of the sizes in use, and a large chunk.
+MANY = (11, 12, 13, 16, 17, 23, 24, 25, 96, 97, 127, 128, 129, 300)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_is_the_same_among_very_many(kind):
+    """Prefill's numbers of rows, at the edges of the tiles: bitwise what each row gives alone."""
+    for rows in MANY:
+        chosen = [(7 * i + rows) % len(POOL) for i in range(rows)]
+        assert torch.equal(every_op(kind, POOL[chosen]), ALONE[kind][chosen]), rows
+
+
+@pytest.mark.parametrize("kinds", [("int8", "int8"), ("int4", "bfloat16"), ("float32", "int8")], ids=str)
+@pytest.mark.parametrize("width", [1, 31, 33, 64, 96, 150, 193])
+def test_hidden_widths_that_fill_no_block(kinds, width):
+    """The ups begin within a block of outputs; many rows make the hidden values in several steps."""
+    gate_up, down, norm = random(1, 2 * width, 64) / 8, random(2, 64, width) / width**0.5, torch.ones(64)
+    packed, pool = (pack(gate_up, kinds[0]), pack(down, kinds[1])), random(3, 40, 64)
+    alone = pool.clone()
+    for i in range(len(alone)):
+        mlp_add(alone[i : i + 1], norm, EPS, *packed)
+    gate, up = (normalised(pool, norm) @ gate_up.double().T).chunk(2, dim=-1)
+    wanted = torch.nn.functional.silu(gate) * up @ down.double().T
+    assert relative_error(alone - pool, wanted) < 2 * max(TOLERANCE[kind] for kind in kinds)
+    for rows in (2, 12, 13, 97, 300):
+        chosen = [(3 * i + rows) % len(pool) for i in range(rows)]
+        x = pool[chosen].clone()
+        mlp_add(x, norm, EPS, *packed)
+        assert torch.equal(x, alone[chosen]), rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_rows_are_no_work(kind):
+    assert every_op(kind, POOL[:0]).shape == (0, 112 + 128 + 112)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("members", [2, 3])
 def test_threads_change_nothing(kind, members):
     team = Team([-1] * members)
     try:
-        for rows in (1, 2, 7, 12, 13, 29):
-            assert torch.equal(every_op(kind, POOL[:rows], team), ALONE[kind][:rows])
+        for rows in (1, 2, 7, 12, 13, 29, 130):
+            chosen = [i % len(POOL) for i in range(rows)]
+            assert torch.equal(every_op(kind, POOL[chosen], team), ALONE[kind][chosen])
     finally:
         team.close()
 

@@ -16,24 +16,31 @@ typedef struct {
     const PlanView *plan;
     const float *qkv;
     float *out;
-    uint32_t *queries; /* (T, heads, words) */
+    uint32_t *queries; /* (G, T, heads of a key head, words): the rows of a tile follow each other */
     char *spaces;      /* one a member */
     size_t space_bytes;
     int words, padded, tile_tokens;
 } AttentionJob;
+
+/* Row of `queries` of one token and one query head of a key head's group. */
+static long query_row(const AttentionJob *job, int token, int key_head, int in_group) {
+    const int each = job->layer->heads / job->layer->key_heads;
+    return ((long)key_head * job->plan->tokens + token) * each + in_group;
+}
 
 static void write_token(const AttentionJob *job, int token) {
     const AttentionLayer *layer = job->layer;
     const int size = layer->head_dim, key_heads = layer->key_heads;
     const long position = job->plan->positions[token], slot = job->plan->slots[token];
     const float *cos = layer->cos + position * (size / 2), *sin = layer->sin + position * (size / 2);
+    const int each = layer->heads / key_heads;
     const float *x = job->qkv + (long)token * (layer->heads + 2 * key_heads) * size;
     float turned[1024] __attribute__((aligned(64)));
     for (int head = 0; head < layer->heads + key_heads; head++) {
         const int is_query = head < layer->heads;
         rotate_head(x + (long)head * size, is_query ? layer->q_norm : layer->k_norm, layer->eps, cos, sin,
                     is_query ? layer->scale : 1.0f, size, turned);
-        void *query = job->queries + ((long)token * layer->heads + head) * job->words;
+        void *query = job->queries + query_row(job, token, head / each, head % each) * job->words;
         void *key = (char *)layer->keys + (slot * key_heads + head - layer->heads) * size * (layer->bfloat16 ? 2 : 4);
         void *to = is_query ? query : key;
         if (layer->bfloat16) to_bf16(turned, size, to);
@@ -52,17 +59,21 @@ static Block space_of(const AttentionJob *job, int member) {
     at += (size_t)KEYS * job->words * 4;
     block.values = (uint32_t *)at;
     at += (size_t)KEYS * job->padded * 4;
+    block.weights = (uint32_t *)at;
+    at += rows * KEYS * 4;
     block.sum = (float *)at;
     at += rows * job->padded * 4;
     block.total = (float *)at;
     at += rows * 64;
     block.top = (float *)at;
+    at += rows * 4;
+    block.seen = (int *)at;
     return block;
 }
 
 static size_t space_size(const AttentionJob *job) {
     const size_t rows = (size_t)job->tile_tokens * (job->layer->heads / job->layer->key_heads);
-    return ((size_t)KEYS * (job->words + job->padded) * 4 + rows * (job->padded * 4 + 64 + 4) + 63) & ~(size_t)63;
+    return ((size_t)KEYS * (job->words + job->padded) * 4 + rows * (job->padded * 4 + KEYS * 4 + 64 + 8) + 63) & ~(size_t)63;
 }
 
 /* Keys and values of one head lie apart in memory; asked for one block ahead, they arrive while another is used. */
@@ -101,26 +112,10 @@ INLINE void attend_block(const AttentionJob *job, const int bfloat16, const Bloc
     }
     gather_keys(block, keys, count);
     gather_values(block, bfloat16, values, count, layer->head_dim);
-    const int rows = (last - first) * each;
-    for (int row = 0; row < rows; row += ROWS) {
-        const uint32_t *q[ROWS];
-        int seen[ROWS], here = rows - row < ROWS ? rows - row : ROWS, start = (first - tile) * each + row;
-        for (int r = 0; r < here; r++) {
-            int token = first + (row + r) / each, head = key_head * each + (row + r) % each;
-            q[r] = job->queries + ((long)token * layer->heads + head) * job->words;
-            seen[r] = counts[token - first];
-        }
-#if ROWS == 4
-        switch (here) {
-            case 1: attend_rows(1, bfloat16, block, start, q, seen); break;
-            case 2: attend_rows(2, bfloat16, block, start, q, seen); break;
-            case 3: attend_rows(3, bfloat16, block, start, q, seen); break;
-            default: attend_rows(4, bfloat16, block, start, q, seen);
-        }
-#else
-        attend_rows(1, bfloat16, block, start, q, seen);
-#endif
-    }
+    const int start = (first - tile) * each, end = (last - tile) * each;
+    for (int token = first, row = start; token < last; token++)
+        for (int i = 0; i < each; i++) block->seen[row++] = counts[token - first];
+    attend_rows(bfloat16, block, start, end, job->queries + query_row(job, tile, key_head, 0) * job->words);
 }
 
 INLINE void attend_tile(const AttentionJob *job, const int bfloat16, const Block *block, int first, int last,
@@ -129,7 +124,7 @@ INLINE void attend_tile(const AttentionJob *job, const int bfloat16, const Block
     const AttentionLayer *layer = job->layer;
     const int each = layer->heads / layer->key_heads, rows = (last - first) * each;
     const int32_t *table = plan->tables + (long)plan->row[first] * plan->pages;
-    int here[KEYS], ahead[KEYS], counts[TILE_ROWS], longest = 0;
+    int here[KEYS], ahead[KEYS], counts[TILE_ROWS_MOST], longest = 0;
     memset(block->sum, 0, (size_t)rows * block->padded * 4);
     memset(block->total, 0, (size_t)rows * 64);
     for (int r = 0; r < rows; r++) block->top[r] = -INFINITY;
@@ -215,16 +210,24 @@ static int check(const AttentionLayer *layer, const PlanView *plan) {
     return 0;
 }
 
+/* Tokens of a tile: many, so that a gathered block serves many rows, but some tiles for each member. */
+static int tile_tokens(const AttentionLayer *layer, const PlanView *plan, int members) {
+    const int each = layer->heads / layer->key_heads;
+    const int least = TILE_ROWS / each, most = TILE_ROWS_MOST / each;
+    const int fair = (int)((long)plan->tokens * layer->key_heads / (4 * members));
+    const int chosen = fair < least ? least : fair < most ? fair : most;
+    return chosen < 1 ? 1 : chosen;
+}
+
 /* qkv (T, (heads + 2 G) D), out (T, heads D). Returns 0, 1 (no memory) or 2 (see check). */
 EXPORT int sgr_rope_write_attend(const float *qkv, const AttentionLayer *layer, const PlanView *plan, float *out,
                                  Team *team) {
     int bad = check(layer, plan);
     if (bad) return bad;
-    const int each = layer->heads / layer->key_heads;
     AttentionJob job = {.team = team, .layer = layer, .plan = plan, .qkv = qkv, .out = out};
     job.words = layer->bfloat16 ? layer->head_dim / 2 : layer->head_dim;
     job.padded = (layer->head_dim + SLAB - 1) / SLAB * SLAB;
-    job.tile_tokens = each < TILE_ROWS ? TILE_ROWS / each : 1;
+    job.tile_tokens = tile_tokens(layer, plan, team_size(team));
     job.space_bytes = space_size(&job);
     size_t query_bytes = ((size_t)plan->tokens * layer->heads * job.words * 4 + 63) & ~(size_t)63;
     job.spaces = scratch(SCRATCH_ATTENTION, query_bytes + team_size(team) * job.space_bytes);

@@ -4,7 +4,9 @@
 #include "saguaro.h"
 
 #define KEYS 64      /* keys of a block; blocks are aligned to absolute position */
-#define TILE_ROWS 64 /* (token, query head) pairs that share a gathered block, about */
+/* (token, query head) pairs that share a gathered block, about: at least, and in prefill */
+#define TILE_ROWS 64
+#define TILE_ROWS_MOST 192
 
 typedef struct {
     int32_t heads, key_heads, head_dim, bfloat16;

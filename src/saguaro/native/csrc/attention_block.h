@@ -9,7 +9,7 @@
 #include "simd.h"
 
 #if defined(__AVX512F__)
-#define ROWS 4 /* rows computed together */
+#define ROWS 6 /* rows computed together, at most */
 #else
 #define ROWS 1
 #endif
@@ -22,6 +22,8 @@ typedef struct {
     float *sum;          /* [rows][padded]: weighted values so far */
     float *total;        /* [rows][16]: weights so far, by lane */
     float *top;          /* [rows]: largest score so far */
+    uint32_t *weights;   /* [rows][KEYS]: of this block; bfloat16: the first KEYS / 2 words, in pairs */
+    int *seen;           /* [rows]: keys of this block that a row sees: the first so many */
 } Block;
 
 /* 16 rows of 16 words into columns. */
@@ -99,11 +101,11 @@ INLINE void gather_values(const Block *block, const int bfloat16, const char *co
     }
 }
 
-/* scores[row][key]; q: one row of words each. */
-INLINE void scores_of(const int rows, const int subs, const int bfloat16, const Block *block,
-                      const uint32_t *const q[ROWS], float (*scores)[KEYS]) {
+/* scores[row][key]; q: (rows, words). */
+INLINE void scores_of(const int rows, const int subs, const int bfloat16, const Block *block, const uint32_t *q,
+                      float (*scores)[KEYS]) {
     v16f acc[ROWS][4];
-    UNROLL(4)
+    UNROLL(8)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int s = 0; s < subs; s++) acc[r][s] = v_zero();
@@ -113,46 +115,55 @@ INLINE void scores_of(const int rows, const int subs, const int bfloat16, const 
         v16i k[4];
         UNROLL(4)
         for (int s = 0; s < subs; s++) {
-            k[s] = vi_load(keys + s * next + w * 16);
-            KEEP(k[s]);
+            v16i key = vi_load(keys + s * next + w * 16);
+            KEEP(key);
+            k[s] = key;
         }
-        UNROLL(4)
+        UNROLL(8)
         for (int r = 0; r < rows; r++) {
-            v16i a = vi_set((int32_t)q[r][w]);
+            v16i a = vi_set((int32_t)q[(long)r * block->words + w]);
             UNROLL(4)
             for (int s = 0; s < subs; s++)
                 acc[r][s] = bfloat16 ? v_dot2(acc[r][s], k[s], a) : v_fma((v16f)k[s], (v16f)a, acc[r][s]);
         }
     }
-    UNROLL(4)
+    UNROLL(8)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int s = 0; s < subs; s++) v_store(&scores[r][16 * s], acc[r][s]);
 }
 
-/* Running softmax of one row over `count` keys; scores become weights (bfloat16: rounded, in pairs in `weights`). */
-INLINE void soften(const Block *block, const int bfloat16, int row, int count, float *scores, uint32_t *weights) {
+/* Largest score of one row so far, `count` keys of this block included; what was summed shrinks when it grows. */
+INLINE void raise_top(const Block *block, int row, const int count, const int subs, float *scores) {
     const v16i lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const v16f least = v_set(-INFINITY);
-    const int subs = (count + 15) / 16;
     v16f top = v_set(block->top[row]);
+    UNROLL(4)
     for (int s = 0; s < subs; s++) {
-        v16i seen = (v16i)(lane < vi_set(count - 16 * s));
-        v16f score = (v16f)((seen & (v16i)v_load(scores + 16 * s)) | (~seen & (v16i)least));
-        v_store(scores + 16 * s, score);
+        v16f score = v_load(scores + 16 * s);
+        if (count < KEYS) { /* keys that are not seen weigh nothing */
+            v16i seen = (v16i)(lane < vi_set(count - 16 * s));
+            score = (v16f)((seen & (v16i)score) | (~seen & (v16i)least));
+            v_store(scores + 16 * s, score);
+        }
         top = v_max(score, top);
     }
     float before = block->top[row], now = v_top(top);
-    if (now != before) { /* the factor is exactly 1 otherwise */
-        v16f shrink = v_exp(v_set(before - now));
-        float *sum = block->sum + (long)row * block->padded;
-        for (int d = 0; d < block->padded; d += 16) v_store(sum + d, v_load(sum + d) * shrink);
-        v_store(block->total + 16 * row, v_load(block->total + 16 * row) * shrink);
-        block->top[row] = now;
-    }
-    v16f total = v_load(block->total + 16 * row);
+    if (now == before) return; /* the factor is exactly 1 */
+    v16f shrink = v_exp(v_set(before - now));
+    float *sum = block->sum + (long)row * block->padded;
+    for (int d = 0; d < block->padded; d += 16) v_store(sum + d, v_load(sum + d) * shrink);
+    v_store(block->total + 16 * row, v_load(block->total + 16 * row) * shrink);
+    block->top[row] = now;
+}
+
+/* Weights of one row, from its scores (bfloat16: rounded, in pairs). */
+INLINE void soften(const Block *block, const int bfloat16, int row, const int subs, const float *scores) {
+    uint32_t *weights = block->weights + (long)row * KEYS;
+    v16f total = v_load(block->total + 16 * row), top = v_set(block->top[row]);
+    UNROLL(4)
     for (int s = 0; s < subs; s++) {
-        v16f weight = v_exp(v_load(scores + 16 * s) - v_set(now));
+        v16f weight = v_exp(v_load(scores + 16 * s) - top);
         if (bfloat16) {
             v16h rounded = v_bf16_halves(weight);
             memcpy(weights + 8 * s, &rounded, 32);
@@ -168,10 +179,11 @@ INLINE void soften(const Block *block, const int bfloat16, int row, int count, f
 /* sum[row] += weights[row] * values for steps from ... to-1 (pairs of keys, or single keys), one slab of dimensions.
  * half: the second key of the pair is not seen. */
 INLINE void add_values(const int rows, const int bfloat16, const int half, const Block *block, int first, int slab,
-                       const uint32_t *const weights[ROWS], int from, int to) {
+                       int from, int to) {
     v16f acc[ROWS][4];
     float *sum = block->sum + (long)first * block->padded + slab;
-    UNROLL(4)
+    const uint32_t *weights = block->weights + (long)first * KEYS;
+    UNROLL(8)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int i = 0; i < 4; i++) acc[r][i] = v_load(sum + (long)r * block->padded + 16 * i);
@@ -180,13 +192,14 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
         v16i v[4];
         UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            v[i] = vi_load(values + 16 * i);
-            if (half) v[i] = v[i] & vi_set(0xffff);
-            KEEP(v[i]);
+            v16i value = vi_load(values + 16 * i);
+            if (half) value = value & vi_set(0xffff);
+            KEEP(value);
+            v[i] = value;
         }
-        UNROLL(4)
+        UNROLL(8)
         for (int r = 0; r < rows; r++) {
-            v16i w = vi_set((int32_t)weights[r][step]);
+            v16i w = vi_set((int32_t)weights[(long)r * KEYS + step]);
             if (half) w = w & vi_set(0xffff);
             UNROLL(4)
             for (int i = 0; i < 4; i++)
@@ -194,25 +207,19 @@ INLINE void add_values(const int rows, const int bfloat16, const int half, const
         }
         values += block->padded;
     }
-    UNROLL(4)
+    UNROLL(8)
     for (int r = 0; r < rows; r++)
         UNROLL(4)
         for (int i = 0; i < 4; i++) v_store(sum + (long)r * block->padded + 16 * i, acc[r][i]);
 }
 
-/* Up to four rows from `first` on against the gathered block; row r sees the first counts[r] keys. */
-INLINE void attend_rows(const int rows, const int bfloat16, const Block *block, int first,
-                        const uint32_t *const q[ROWS], const int counts[ROWS]) {
+/* Scores and weights of `rows` rows from `first` on. */
+INLINE void weigh_rows(const int rows, const int bfloat16, const Block *block, int first, const uint32_t *queries) {
     float scores[ROWS][KEYS] __attribute__((aligned(64)));
-    uint32_t weights[ROWS][KEYS] __attribute__((aligned(64)));
-    const uint32_t *from[ROWS];
-    int most = 0, common = KEYS;
-    for (int r = 0; r < rows; r++) {
-        from[r] = weights[r];
-        int steps = bfloat16 ? counts[r] / 2 : counts[r];
-        most = counts[r] > most ? counts[r] : most;
-        common = steps < common ? steps : common;
-    }
+    const int *seen = block->seen + first;
+    const uint32_t *q = queries + (long)first * block->words;
+    int most = 0;
+    for (int r = 0; r < rows; r++) most = seen[r] > most ? seen[r] : most;
     if (!most) return;
 #if defined(__AVX512F__)
     switch ((most + 15) / 16) {
@@ -224,17 +231,54 @@ INLINE void attend_rows(const int rows, const int bfloat16, const Block *block, 
 #else
     scores_of(rows, (most + 15) / 16, bfloat16, block, q, scores);
 #endif
-    for (int r = 0; r < rows; r++)
-        if (counts[r]) soften(block, bfloat16, first + r, counts[r], scores[r], weights[r]);
-    for (int slab = 0; slab < block->padded; slab += SLAB) {
-        if (common) add_values(rows, bfloat16, 0, block, first, slab, from, 0, common);
-        for (int r = 0; r < rows; r++) {
-            const uint32_t *const mine[ROWS] = {weights[r]};
-            int steps = bfloat16 ? counts[r] / 2 : counts[r];
-            if (steps > common) add_values(1, bfloat16, 0, block, first + r, slab, mine, common, steps);
-            if (bfloat16 && counts[r] % 2) add_values(1, 1, 1, block, first + r, slab, mine, steps, steps + 1);
-        }
+    /* Two passes over the rows: a row's weights wait for its top, and meanwhile those of others can be computed. */
+    for (int r = 0; r < rows; r++) {
+        if (seen[r] == KEYS) raise_top(block, first + r, KEYS, KEYS / 16, scores[r]);
+        else if (seen[r]) raise_top(block, first + r, seen[r], (seen[r] + 15) / 16, scores[r]);
     }
+    for (int r = 0; r < rows; r++) {
+        if (seen[r] == KEYS) soften(block, bfloat16, first + r, KEYS / 16, scores[r]);
+        else if (seen[r]) soften(block, bfloat16, first + r, (seen[r] + 15) / 16, scores[r]);
+    }
+}
+
+/* Weighted values of `rows` rows from `first` on, one slab of dimensions. */
+INLINE void sum_rows(const int rows, const int bfloat16, const Block *block, int first, int slab) {
+    const int *seen = block->seen + first;
+    int common = KEYS;
+    for (int r = 0; r < rows; r++) {
+        int steps = bfloat16 ? seen[r] / 2 : seen[r];
+        common = steps < common ? steps : common;
+    }
+    if (common) add_values(rows, bfloat16, 0, block, first, slab, 0, common);
+    for (int r = 0; r < rows; r++) {
+        int steps = bfloat16 ? seen[r] / 2 : seen[r];
+        if (steps > common) add_values(1, bfloat16, 0, block, first + r, slab, common, steps);
+        if (bfloat16 && seen[r] % 2) add_values(1, 1, 1, block, first + r, slab, steps, steps + 1);
+    }
+}
+
+/* All rows from `first` to `last`-1 against the gathered block: first the scores of all, so that keys stay in the first
+ * cache, then the values, slab by slab. queries: (rows, words) of the whole tile. */
+INLINE void attend_rows(const int bfloat16, const Block *block, int first, int last, const uint32_t *queries) {
+#if ROWS == 6
+#define BY_ROWS(call, ...)                                                                                             \
+    for (int row = first; row < last;) {                                                                               \
+        switch (last - row) {                                                                                          \
+            case 1: call(1, __VA_ARGS__); row += 1; break;                                                             \
+            case 2: call(2, __VA_ARGS__); row += 2; break;                                                             \
+            case 3: case 5: call(3, __VA_ARGS__); row += 3; break;                                                     \
+            case 4: case 8: call(4, __VA_ARGS__); row += 4; break;                                                     \
+            default: call(6, __VA_ARGS__); row += 6;                                                                   \
+        }                                                                                                              \
+    }
+#else
+#define BY_ROWS(call, ...)                                                                                             \
+    for (int row = first; row < last; row++) call(1, __VA_ARGS__);
+#endif
+    BY_ROWS(weigh_rows, bfloat16, block, row, queries)
+    for (int slab = 0; slab < block->padded; slab += SLAB) { BY_ROWS(sum_rows, bfloat16, block, row, slab) }
+#undef BY_ROWS
 }
 
 #endif

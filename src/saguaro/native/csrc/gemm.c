@@ -13,14 +13,12 @@ TILES(static const Tile bfloat16_tiles[TILE_MAX + 1], bfloat16,
       linear->weights + (size_t)block * in->groups * (GROUP * BLOCK * 2))
 TILES(static const Tile int8_tiles[TILE_MAX + 1], int8, linear->weights + (size_t)block * in->groups * (GROUP * BLOCK))
 
-void linear_blocks(const Linear *linear, const Prepared *in, int rows, int from, int to, float *out, long stride,
-                   int add) {
+void linear_blocks(const Linear *linear, const Prepared *in, int from, int to, float *out, long stride, int add) {
     static const Tile *const kinds[] = {float32_tiles, bfloat16_tiles, int8_tiles, int4_tiles};
     const Tile *tiles = kinds[linear->kind];
-    int count = tile_count(rows);
     for (int block = from; block < to; block++)
-        for (int tile = 0; tile < count; tile++) {
-            int first = tile_first(rows, tile), m = tile_first(rows, tile + 1) - first;
-            tiles[m](linear, block, in, first, out + first * stride, stride, add);
+        for (int tile = 0; tile < in->tiles; tile++) {
+            int first = tile_first(in, tile), m = tile_first(in, tile + 1) - first;
+            tiles[m](linear, block, in, first, out + first * stride + (long)(block - from) * BLOCK, stride, add);
         }
 }

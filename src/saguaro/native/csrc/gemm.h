@@ -5,14 +5,13 @@
 #include "saguaro.h"
 #include "simd.h"
 
-/* One block for rows row ... of a tile; out (rows, stride). add: out += result, else out = result. */
+/* One block for rows row ... of a tile; out (rows, stride) begins at the block. add: out += result, else out = result. */
 typedef void (*Tile)(const Linear *, int block, const Prepared *, long row, float *out, long stride, int add);
 
 extern const Tile int4_tiles[TILE_MAX + 1]; /* by number of rows; in a file of its own, see there */
 
-/* Blocks from ... to-1 of `linear` for all rows. */
-void linear_blocks(const Linear *linear, const Prepared *in, int rows, int from, int to, float *out, long stride,
-                   int add);
+/* Blocks from ... to-1 of `linear` for all rows; out (rows, stride) begins at the first output of block `from`. */
+void linear_blocks(const Linear *linear, const Prepared *in, int from, int to, float *out, long stride, int add);
 
 /* out = sum * scale + bias, or out += that. */
 INLINE void finish(const Linear *linear, int block, const int rows, v16f (*sum)[2], float *out, long stride, int add) {
@@ -22,7 +21,7 @@ INLINE void finish(const Linear *linear, int block, const int rows, v16f (*sum)[
         v16f scale = linear->scales ? v_load(linear->scales + n) : v_set(1.0f);
         v16f bias = linear->bias ? v_load(linear->bias + n) : v_zero();
         for (int r = 0; r < rows; r++) {
-            float *to = out + r * stride + n;
+            float *to = out + r * stride + 16 * half;
             v16f value = v_fma(sum[r][half], scale, bias);
             if (add) value = v_load_first(to, left) + value;
             v_store_first(to, value, left);

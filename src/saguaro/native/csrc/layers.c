@@ -15,8 +15,13 @@ typedef struct {
     long stride;
     int rows, add;
     Prepared in, hidden_in;
-    float *hidden; /* (rows, gate and up) */
+    float *hidden;     /* for each member: (rows, hidden_stride), gates of some groups, then their ups */
+    long hidden_stride;
+    int step;          /* groups of hidden values that are made in one go */
 } LinearJob;
+
+/* Gates and ups stay in the second cache until they are gated and rounded; few rows take long runs of weights. */
+#define HIDDEN_FLOATS 32768
 
 static int share(long total, int member, int members) { return (int)(total * member / members); }
 
@@ -34,6 +39,8 @@ size_t prepared_bytes(int kind, int inputs, int rows) {
 void prepared_place(Prepared *prepared, int kind, int inputs, int rows, void *memory) {
     size_t groups = (inputs + GROUP - 1) / GROUP, m = rows;
     char *at = memory;
+    prepared->rows = rows;
+    prepared->tiles = tile_count(kind, rows);
     prepared->groups = (int)groups;
     prepared->words = words_of(kind, (int)groups);
     prepared->quads = (uint32_t *)at;
@@ -49,8 +56,8 @@ void prepared_place(Prepared *prepared, int kind, int inputs, int rows, void *me
 static void prepare_rows(const LinearJob *job, int member, int members) {
     const Linear *linear = job->first;
     const int from = share(job->in.groups, member, members), to = share(job->in.groups, member + 1, members);
-    for (int tile = 0; tile < tile_count(job->rows); tile++) {
-        const int first = tile_first(job->rows, tile), m = tile_first(job->rows, tile + 1) - first;
+    for (int tile = 0; tile < job->in.tiles; tile++) {
+        const int first = tile_first(&job->in, tile), m = tile_first(&job->in, tile + 1) - first;
         const float *x = job->x + (long)first * linear->inputs;
         float inverse[TILE_MAX];
         for (int r = 0; job->norm && r < m; r++)
@@ -63,14 +70,15 @@ static void prepare_rows(const LinearJob *job, int member, int members) {
     }
 }
 
-static void prepare_gated(const LinearJob *job, int member, int members) {
+/* Groups from ... to-1 of all rows, whose gates and ups are at gate and up. */
+static void prepare_gated(const LinearJob *job, int from, int to, const float *gate, const float *up) {
     const Linear *down = job->second;
     const Prepared *in = &job->hidden_in;
-    const int from = share(in->groups, member, members), to = share(in->groups, member + 1, members);
-    for (int tile = 0; tile < tile_count(job->rows); tile++) {
-        const int first = tile_first(job->rows, tile), m = tile_first(job->rows, tile + 1) - first;
-        const float *hidden = job->hidden + (long)first * job->first->outputs;
-#define PREPARE(kind) prepare_gated_tile(in, kind, first, m, from, to, hidden, down->inputs)
+    for (int tile = 0; tile < in->tiles; tile++) {
+        const int first = tile_first(in, tile), m = tile_first(in, tile + 1) - first;
+        const long at = first * job->hidden_stride;
+#define PREPARE(kind)                                                                                                  \
+    prepare_gated_tile(in, kind, first, m, from, to, gate + at, up + at, job->hidden_stride, down->inputs)
         if (down->kind == FLOAT32) PREPARE(FLOAT32);
         else if (down->kind == BFLOAT16) PREPARE(BFLOAT16);
         else PREPARE(INT8);
@@ -78,35 +86,50 @@ static void prepare_gated(const LinearJob *job, int member, int members) {
     }
 }
 
-static void run_blocks(const LinearJob *job, const Linear *linear, const Prepared *in, float *out, long stride, int add,
-                       int member, int members) {
-    linear_blocks(linear, in, job->rows, share(linear->blocks, member, members),
-                  share(linear->blocks, member + 1, members), out, stride, add);
+/* This member's share of the hidden groups: gates and ups of a few groups, then their product, ready for `second`. Ups
+ * need not begin at a whole block. */
+static void make_hidden(const LinearJob *job, int member, int members) {
+    const int ups = job->second->inputs, groups = job->hidden_in.groups, last = share(groups, member + 1, members);
+    float *gate = job->hidden + (size_t)member * job->rows * job->hidden_stride, *up = gate + (long)job->step * GROUP;
+    for (int from = share(groups, member, members), to; from < last; from = to) {
+        to = from + job->step < last ? from + job->step : last;
+        const int gates = to * GROUP < ups ? to * GROUP : ups;
+        linear_blocks(job->first, &job->in, from * (GROUP / BLOCK), (gates + BLOCK - 1) / BLOCK, gate,
+                      job->hidden_stride, 0);
+        linear_blocks(job->first, &job->in, (ups + from * GROUP) / BLOCK, (ups + gates + BLOCK - 1) / BLOCK, up,
+                      job->hidden_stride, 0);
+        prepare_gated(job, from, to, gate, up + ups % BLOCK);
+    }
 }
 
 static void linear_job(void *argument, int member, int members) {
     const LinearJob *job = argument;
     prepare_rows(job, member, members);
     if (members > 1) team_wait(job->team);
-    if (!job->second) {
-        run_blocks(job, job->first, &job->in, job->out, job->stride, job->add, member, members);
-        return;
+    const Linear *linear = job->first;
+    const Prepared *in = &job->in;
+    if (job->second) {
+        make_hidden(job, member, members);
+        if (members > 1) team_wait(job->team);
+        linear = job->second;
+        in = &job->hidden_in;
     }
-    run_blocks(job, job->first, &job->in, job->hidden, job->first->outputs, 0, member, members);
-    if (members > 1) team_wait(job->team);
-    prepare_gated(job, member, members);
-    if (members > 1) team_wait(job->team);
-    run_blocks(job, job->second, &job->hidden_in, job->out, job->stride, 1, member, members);
+    const int from = share(linear->blocks, member, members), to = share(linear->blocks, member + 1, members);
+    linear_blocks(linear, in, from, to, job->out + (long)from * BLOCK, job->stride, job->add);
 }
 
 static int start_linear(LinearJob *job) {
     const Linear *linear = job->first;
+    if (job->rows < 1) return 0;
     void *memory = scratch(SCRATCH_A, prepared_bytes(linear->kind, linear->inputs, job->rows));
     if (!memory) return 1;
     prepared_place(&job->in, linear->kind, linear->inputs, job->rows, memory);
     if (job->second) {
+        const int groups = (job->second->inputs + GROUP - 1) / GROUP, step = HIDDEN_FLOATS / (2 * GROUP * job->rows);
+        job->step = step < 1 ? 1 : step < groups ? step : groups;
+        job->hidden_stride = 2l * job->step * GROUP + BLOCK;
         void *second = scratch(SCRATCH_B, prepared_bytes(job->second->kind, job->second->inputs, job->rows));
-        job->hidden = scratch(SCRATCH_HIDDEN, (size_t)job->rows * linear->outputs * 4);
+        job->hidden = scratch(SCRATCH_HIDDEN, (size_t)team_size(job->team) * job->rows * job->hidden_stride * 4);
         if (!second || !job->hidden) return 1;
         prepared_place(&job->hidden_in, job->second->kind, job->second->inputs, job->rows, second);
     }

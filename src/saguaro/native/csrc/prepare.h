@@ -88,18 +88,17 @@ INLINE void prepare_norm_tile(const Prepared *out, const int kind, int first, in
         }
 }
 
-/* Groups from ... to-1 of silu(gate) * up; a row of `hidden` holds `inputs` gates, then `inputs` ups. */
+/* Groups from ... to-1 of silu(gate) * up; rows of `gate` and `up` begin at group `from` and are `stride` apart. */
 INLINE void prepare_gated_tile(const Prepared *out, const int kind, int first, int m, int from, int to,
-                               const float *hidden, long inputs) {
+                               const float *gate, const float *up, long stride, long inputs) {
     for (int g = from; g < to; g++)
         for (int r = 0; r < m; r++) {
-            const long k = (long)g * GROUP;
-            const float *gate = hidden + r * 2 * inputs + k, *up = gate + inputs;
+            const long k = (long)g * GROUP, at = r * stride + (long)(g - from) * GROUP;
             v16f y[4];
             for (int i = 0; i < 4; i++) {
                 const long left = inputs - k - 16 * i;
-                v16f a = v_load_first(gate + 16 * i, left);
-                y[i] = a / (v_set(1.0f) + v_exp(v_zero() - a)) * v_load_first(up + 16 * i, left);
+                v16f a = v_load_first(gate + at + 16 * i, left);
+                y[i] = a / (v_set(1.0f) + v_exp(v_zero() - a)) * v_load_first(up + at + 16 * i, left);
             }
             prepare_group(out, kind, first, m, r, g, y);
         }

@@ -245,7 +245,13 @@ INLINE v16h v_bf16_halves(v16f x) {
     return __builtin_convertvector(v_bf16(x), v16h);
 #endif
 }
-INLINE v16f v_from_bf16(v16h x) { return (v16f)(__builtin_convertvector(x, v16u) << 16); }
+INLINE v16f v_from_bf16(v16h x) {
+#if defined(__AVX512F__)
+    return (v16f)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)x), 16);
+#else
+    return (v16f)(__builtin_convertvector(x, v16u) << 16);
+#endif
+}
 /* acc += low(a) * low(b) + high(a) * high(b), each lane a pair of bfloat16. */
 INLINE v16f v_dot2(v16f acc, v16i a, v16i b) {
 #if defined(__AVX512BF16__)
