@@ -101,6 +101,7 @@ def new_record(settings: BenchSettings) -> dict[str, Any]:
             "num_requests": settings.num_requests,
             "seconds": settings.seconds,
             "max_batch": settings.max_batch,
+            "prefix_cache": bool(settings.engine.get("prefix_cache", False)),
             "repeats": settings.repeats,
             "seed": settings.seed,
             "ignore_eos": settings.ignore_eos,

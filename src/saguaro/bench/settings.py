@@ -220,6 +220,7 @@ def union(first: str, second: str) -> str:
 
 def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_hardware: bool = False) -> Lane:
     options = {
+        "prefix_cache": False,  # prompts come again in every repeat; each shall cost what a new one costs
         **settings.engine,
         "max_batch": settings.max_batch,
         "mode": mode,
