@@ -154,6 +154,7 @@ class EngineConfig:
         if isinstance(self.fan_out, tuple):
             if not self.fan_out or any(not isinstance(f, int) or f < 0 for f in self.fan_out):
                 raise ConfigError("fan_out as a list holds whole numbers F_0 ... F_K, each 0 or more.")
+            check_sizes(len(self.fan_out) - 1, sum(self.fan_out))
             if isinstance(self.lookahead, int) and len(self.fan_out) != self.lookahead + 1:
                 raise ConfigError(f"fan_out lists {len(self.fan_out)} values; lookahead {self.lookahead} needs K + 1.")
             if isinstance(self.budget, int) and self.budget != sum(self.fan_out):
@@ -174,6 +175,19 @@ class EngineConfig:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             also = " or 'auto'" if auto else ""
             raise ConfigError(f"{option} must be a whole number in {low} ... {high}{also}, not {value!r}.")
+
+
+def check_sizes(lookahead: object, budget: object) -> None:
+    """Refuse a lookahead or a budget out of range; None is not looked at.
+
+    Raises:
+        ConfigError: naming the option and its range.
+    """
+    for option, value, high in (("lookahead", lookahead, MAX_LOOKAHEAD), ("budget", budget, MAX_BUDGET)):
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
+            raise ConfigError(f"{option} must be a whole number in 0 ... {high}, not {value!r}.")
 
 
 def parse_bytes(option: str, value: object) -> int:

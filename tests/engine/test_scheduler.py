@@ -77,10 +77,12 @@ def test_what_needs_more_pages_than_there_are_is_refused() -> None:
 
 
 def test_too_many_waiting_are_refused() -> None:
-    s = scheduler(waiting=1)
-    s.submit(submission(1))
+    """Those for whom a place is free do not wait."""
+    s = scheduler(waiting=1, rows=2)
+    for number in range(3):
+        s.submit(submission(number))
     with pytest.raises(RequestRefused, match="max_waiting"):
-        s.submit(submission(2))
+        s.submit(submission(3))
 
 
 def test_a_waiting_request_can_be_cancelled() -> None:

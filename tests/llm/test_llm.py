@@ -11,7 +11,7 @@ from tests.lossless.conftest import PROMPTS, opened, params
 
 from saguaro import LLM, SamplingParams
 from saguaro.engine.build import load
-from saguaro.errors import RequestRefused
+from saguaro.errors import ConfigError, RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
@@ -133,3 +133,11 @@ def test_streams_read_in_turn_do_not_lose_pieces(llm: LLM) -> None:
         for tokens, delta in zip(found, deltas, strict=True):
             tokens += delta.token_ids if delta else []
     assert found == wanted
+
+
+@pytest.mark.parametrize("changes", [{"lookahead": 17}, {"lookahead": -1}, {"budget": 65}, {"fan_out": [1] * 18}])
+def test_sizes_out_of_range_are_refused_while_it_runs(changes: dict[str, object]) -> None:
+    with opened("ssd", "float32", "loopback") as llm:
+        with pytest.raises(ConfigError, match="must be a whole number in 0"):
+            llm.configure(**changes)
+        assert llm.generate([1, 2], params(0.0))[0].token_ids

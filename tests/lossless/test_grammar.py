@@ -300,3 +300,13 @@ def test_a_draft_that_joins_again_takes_the_grammar_up_where_the_output_is(expec
     assert tokens == wanted.token_ids
     assert "hit" in origins
     assert "forced" in origins
+
+
+@pytest.mark.parametrize("mode", ["sd", "ssd"])
+def test_forced_tokens_have_their_own_law_where_the_draft_is_short(mode: str) -> None:
+    """Under `rejection`, with a draft that has no room for the row: the forced tokens are proposed all the same."""
+    pattern = "[a-z](12345[a-z]{20}){5}"
+    with engine(mode, lookahead=16, draft_kv_pages=2, verification="rejection") as llm:
+        one = SamplingParams(temperature=1.0, seed=3, max_tokens=140, regex=pattern)
+        [result] = llm.generate([list(range(15))], one)
+    assert re.fullmatch(pattern, result.text) or result.finish_reason == "length"

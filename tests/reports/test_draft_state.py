@@ -60,6 +60,40 @@ def test_B41_one_long_row_does_not_spoil_the_others(mode: str) -> None:
             assert result.metrics.accepted == result.metrics.drafted > 0
 
 
+@pytest.mark.parametrize("pacing", ["free", "lockstep"])
+@pytest.mark.parametrize("mode", ["sd", "ssd-hit", "ssd-miss"])
+def test_B41_nobody_waits_for_a_draft_without_room(mode: str, pacing: str, wanted: Any) -> None:
+    """Too few pages, and a context shorter than the target's: the target is told, and does not ask again."""
+    for more in ({"draft_kv_pages": 4}, {"draft": "toy:llama?seed=1&vocab=48&layers=2&max_len=64"}):
+        arguments = {**engine_arguments(mode), "pacing": pacing, "max_model_len": 128, **more}
+        if "draft" in more:
+            arguments |= {"drafter": "lm", "drafter_options": {"shortlist": None}}
+        with LLM(**arguments) as llm:
+            prompt = [(3 * i) % 48 for i in range(50)]
+            assert llm.generate(prompt, GREEDY)[0].token_ids == wanted(prompt, GREEDY)
+            statistics = llm.statistics()
+            assert statistics["late_proposals"] <= 1  # the row under way when the room ended
+            engine: Any = llm._engine
+            with torch.inference_mode():
+                engine.draft.step()
+            assert engine.draft.statistics()["pages_used"] == 0
+
+
+def test_a_pass_that_is_given_up_leaves_no_slots_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened("ssd-mixed", max_model_len=512) as llm:
+        engine: Any = llm._engine
+        run, passes = engine.draft.drafter.run, iter(range(1 << 30))
+        monkeypatch.setattr(
+            engine.draft.drafter, "run",
+            lambda spans, interrupt=None: None if next(passes) % 3 == 0 else run(spans, interrupt=interrupt),
+        )  # fmt: skip
+        most = 0
+        for _ in llm.stream(PROMPT, SamplingParams(temperature=0.0, max_tokens=250, ignore_eos=True)):
+            [row] = engine.draft.rows.values()
+            most = max(most, len(row.reserve._pages))
+        assert 0 < most <= 12
+
+
 @pytest.mark.parametrize("lookahead", [1, 2, 5, 8])
 @pytest.mark.parametrize("mode", ["sd", "ssd-hit"])
 def test_B42_every_round_of_a_perfect_draft_accepts_all(mode: str, lookahead: int) -> None:

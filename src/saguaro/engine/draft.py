@@ -95,6 +95,9 @@ class DraftWorker:
         logits = self.drafter.run([w.span for w in work], interrupt=self._useless)
         self._in_flight = []
         if logits is None:
+            for w in work:
+                if w.branch is not None:
+                    w.row.reserve.give_back(list(w.span.slots))
             return True
         self._absorb(work, logits)
         seconds = time.monotonic() - began
@@ -202,11 +205,14 @@ class DraftWorker:
         for row in self.rows.values():
             if row.exhausted:
                 row.recover(spare=len(self.rows))
-            if row.exhausted:
-                continue
-            if not row.caught_up:
+            if not row.exhausted and not row.caught_up:
                 self.drafter.move(*map(list, row.begin()))
-            tail = tail_work(row, self.settings, self.prefill_chunk if row.caught_up else left)
+            tail = None
+            if not row.exhausted and (row.caught_up or left > 0):
+                tail = tail_work(row, self.settings, self.prefill_chunk if row.caught_up else left)
+            if row.exhausted:
+                self._go_without(row)
+                continue
             if tail is not None:
                 work.append(tail)
                 left -= 0 if row.caught_up else len(tail.span.tokens)
@@ -309,8 +315,16 @@ class DraftWorker:
             return False
         return row.fill_forced(self.settings.lookahead, branch)
 
+    def _go_without(self, row: DraftRow) -> None:
+        """There is no room for a row: it holds no pages meanwhile, and the target neither asks nor waits for it."""
+        row.let_go()
+        self._tell(row)
+        if row.waiting != row.given_up:
+            self._give_up(row)
+
     def _give_up(self, row: DraftRow) -> None:
-        """Nothing that the draft's head knows may come: the target need not wait for more."""
+        """Nothing that the draft's head knows may come, or there is no room: the target need not wait for more."""
+        row.given_up = row.waiting
         if row.waiting is not None:
             kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
             self.port.publish(row.row, PENDING_INDEX, Entry(row.waiting, tuple(row.proposal), kind | LAST), fresh=True)

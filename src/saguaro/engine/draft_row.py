@@ -77,6 +77,7 @@ class DraftRow:
         self.predicted = -1
         self.branches: dict[tuple[int, int], Branch] = {}
         self.waiting: Key | None = None
+        self.given_up: Key | None = None
         self.wanted = 0
         self.covered = False
         self.drawn_for: tuple[int, int] | None = None
@@ -172,6 +173,7 @@ class DraftRow:
             self.grammar.commit(committed)
         self.proposal, self.laws, self.ranked = [], [], []
         self.predicted = -1
+        self.short = False
         self.covered = branch is not None and bool(branch.tokens)
         self.drawn_for = None
         moved: tuple[list[int], list[int]] = ([], [])
@@ -257,13 +259,22 @@ class DraftRow:
         if self.length < self.max_positions and needed + spare <= pool.available:
             self.exhausted = False
 
+    def let_go(self) -> None:
+        """Hold no pages while there is no room; what was computed may still be found when there is."""
+        self.drop_branches()
+        self.file(whole=True)
+        self.table.release()
+        self.reserve.release()
+        self.kv = self.filed = 0
+
     def begin(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Before the first pass: reuse what other rows have left of this row's beginning. Returns slots to copy."""
         if self.kv or self.table.pages:
             return (), ()
-        end = min(self.length, self.max_positions)
-        reused = self.cache.begin(self.table, self.tokens[:end], room=end)
+        fits = self.length < self.max_positions
+        reused = self.cache.begin(self.table, self.tokens, room=self.length) if fits else None
         if reused is None:
+            self.exhausted = True
             return (), ()
         self.kv, self.filed = reused.length, reused.length // self.cache.pool.page_size
         return reused.sources, reused.targets

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from saguaro.config import check_sizes
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import build_draft, build_target, settings_of
@@ -94,11 +95,13 @@ class Engine(ABC):
         if isinstance(changes.get("fan_out"), tuple):
             changes.setdefault("lookahead", len(changes["fan_out"]) - 1)
             changes.setdefault("budget", sum(changes["fan_out"]))
+        check_sizes(changes.get("lookahead"), changes.get("budget"))
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 
     def _measure_sizes(self) -> dict[str, Any]:
-        context = min(MEASURE_CONTEXT, self.plan.max_model_len - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
+        lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
+        context = min(MEASURE_CONTEXT, *lengths, min(lengths) - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
         return {"context": max(0, context), "repeats": MEASURE_REPEATS, "seconds": MEASURE_SECONDS}
 
     def _settle_plan(self) -> None:

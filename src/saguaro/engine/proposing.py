@@ -83,6 +83,8 @@ class Proposer:
         self.session = Session()
         self.garbled = 0
         self.late = 0
+        self.untold = 0
+        self.warnings: list[str] = []
         self._others = 0  # tokens of the other rows in the next verification, as far as one can know
         self._mean_depth = 0.0
         self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
@@ -122,15 +124,20 @@ class Proposer:
             return
         self.session.check(message)
         if not self.port.send(message):
-            log.warning("the draft does not read its messages; going on without it.")
+            self.warnings.append("the draft does not read its messages; requests go on without it.")
+            log.warning(self.warnings[-1])
             self.port = None
 
     def admit(self, s: Sequence) -> None:
-        """Tell the draft of a row."""
+        """Tell the draft of a row. One that the channel has no room for now goes on without the draft."""
         if self.port is None or s.submission.lookahead == 0:
             return
-        self._send(Admit(s.request, s.row, s.round, s.prompt_length, s.submission.sampling, tuple(s.tokens)))
-        s.admitted = self.port is not None
+        message = Admit(s.request, s.row, s.round, s.prompt_length, s.submission.sampling, tuple(s.tokens))
+        if self.port.send(message):
+            self.session.check(message)
+            s.admitted = True
+        else:
+            self.untold += 1
 
     def release(self, s: Sequence) -> None:
         """Tell the draft that a row is gone."""
@@ -313,7 +320,9 @@ class Proposer:
             tokens, source = o.forced, "forced"
         certain = min(len(tokens), len(o.forced))
         s.proposed = Proposed(tokens, source, len(tokens), pending=True, forced=certain)
-        if self.settings.rejection and tokens:
+        if source == "forced":
+            s.proposed.law = PointMassLaw()
+        elif self.settings.rejection and tokens:
             laws_KV = self.port.laws(s.row, len(tokens))
             s.proposed.law = DenseLaw(pad(laws_KV, (0, self.vocab - laws_KV.shape[1])))
         # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.

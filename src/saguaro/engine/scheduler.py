@@ -91,8 +91,9 @@ class Scheduler:
                 f"the request may grow to {most} tokens and there are pages for "
                 f"{self.pool.num_pages * self.pool.page_size}; raise kv_memory, or lower max_tokens or the prompt."
             )
-        if limit.waiting is not None and len(self.waiting) >= limit.waiting:
-            raise RequestRefused(f"{len(self.waiting)} requests are waiting already (max_waiting); try again later.")
+        queue = sum(not s.preemptions for s in self.waiting) - len(self._free_rows)
+        if limit.waiting is not None and queue >= limit.waiting:
+            raise RequestRefused(f"{queue} requests are waiting already (max_waiting); try again later.")
         self.waiting.append(Sequence(submission, PageTable(self.pool), limit.length))
 
     @property
@@ -200,7 +201,7 @@ class Scheduler:
     def fit(self, s: Sequence, lookahead: int) -> int:
         """How many tokens of a proposal there is room for, in pages and in a step; takes the pages."""
         others = len(self.running) - 1
-        wanted = min(lookahead, self.limits.step // len(self.running) - 1)
+        wanted = min(lookahead, s.room - 1, self.limits.step // len(self.running) - 1)
         needed = self.pool.pages_for(len(s.tokens) + wanted) - len(s.table.pages)
         if wanted > 0 and 0 < needed <= self.pool.available - others:
             s.table.ensure(len(s.tokens) + wanted)

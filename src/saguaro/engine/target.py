@@ -147,7 +147,7 @@ class TargetWorker:
         verified = time.monotonic()
         drawn = outcomes(logits_JV, rows, rejection=self.proposer.settings.rejection) if rows else []
         ended = time.monotonic()
-        self._account(work, ended - began)
+        filled = self._account(work, ended - began)
         self.seconds["draw"] += ended - verified
         for w in work:
             if not w.ends:
@@ -166,16 +166,21 @@ class TargetWorker:
                 self.estimates.verified(len(s.proposed.tokens), accepted)
             self._finish_round(s, accepted, tokens, (ended - began, ended - verified), logprobs)
             if s.finish is None:
-                lookahead = self.proposer.settings.lookahead
-                s.fits = self.scheduler.fit(s, lookahead if s.grammar is None else MAX_LOOKAHEAD)
+                s.fits = self._fits(s)
                 going_on.append((s, base, accepted))
         self.seconds["report"] += time.monotonic() - ended
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
         self.seconds["propose"] += waited
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
-        if all(w.ends for w in work):
+        if not filled:
             self.estimates.round_took(sum(len(tokens) for tokens in drawn), ended - began + waited)
+
+    def _fits(self, s: Sequence) -> int:
+        """Tokens of the next proposal that there is room for."""
+        most = MAX_LOOKAHEAD if s.grammar is not None else self.proposer.settings.lookahead
+        own = s.submission.lookahead
+        return self.scheduler.fit(s, most if own is None else min(most, own)) if s.admitted else 0
 
     def _warn_of_draft(self) -> None:
         kept, tried = self.estimates.first_accepted, self.estimates.proposals
@@ -197,8 +202,8 @@ class TargetWorker:
             wanted = len(tokens)
         return Span(tokens, s.kv, s.table.pages, s.table.slots(s.kv, s.kv + len(tokens)), wanted=wanted)
 
-    def _account(self, work: list[Work], seconds: float) -> None:
-        """What the step says about times."""
+    def _account(self, work: list[Work], seconds: float) -> int:
+        """What the step says about times; returns how many tokens of prompts it ran."""
         filling = sum(w.count for w in work if w.sequence.filling)
         decoding = sum(1 + len(w.sequence.proposed.tokens) for w in work if not w.sequence.filling)
         self.pace.took(filling, decoding, seconds)
@@ -207,6 +212,7 @@ class TargetWorker:
                 w.sequence.prefill_seconds += seconds
         if not filling:
             self.estimates.verify.took(decoding, seconds)
+        return filling
 
     @staticmethod
     def _prompt_logprobs(work: list[Work], logits_WV: torch.Tensor) -> torch.Tensor:
@@ -310,8 +316,9 @@ class TargetWorker:
             "waited": dict(proposer.waited),
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
+            "untold_rows": proposer.untold,
             "fan_out": list(proposer.counts),
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.proposer.warnings],
             "seconds": dict(self.seconds),
             "pages": self.scheduler.pool.num_pages,
             "pages_used": self.scheduler.pool.used,
