@@ -21,11 +21,13 @@ from typing import Any
 
 from rich.console import Console
 
-from saguaro import LLM, SamplingParams
+from saguaro import LLM, Completion, SamplingParams
+from saguaro.algorithm.options import Sampling
 from saguaro.bench.load import Request
 from saguaro.bench.machine import machine, versions
 from saguaro.bench.session import Session
 from saguaro.choices import Choice
+from saguaro.models.grammar import grammar_text
 from saguaro.records import write_record
 
 ROOT = Path(__file__).resolve().parent
@@ -226,15 +228,33 @@ def prefill_part(options: argparse.Namespace) -> dict[str, Any]:
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["programming_language", "function_description", "computational_complexity", "is_deterministic"],
     "properties": {
-        "programming_language": {"enum": ["Python", "JavaScript", "Haskell"]},
-        "function_description": {"type": "string", "maxLength": 40},
+        "schema_version": {"const": "documentation-2.1.0"},
+        "programming_language": {"const": "Python"},
+        "documentation_format": {"const": "reStructuredText"},
+        "function_description": {"type": "string", "maxLength": 30},
         "computational_complexity": {"enum": ["constant", "logarithmic", "linear", "quadratic"]},
         "is_deterministic": {"type": "boolean"},
     },
-}
-"""Names that say themselves: most tokens of such an object are forced."""
+    "required": [
+        "schema_version", "programming_language", "documentation_format", "function_description",
+        "computational_complexity", "is_deterministic",
+    ],
+}  # fmt: skip
+"""Names and values that say themselves: most tokens of such an object are forced."""
+
+
+def forced_share(llm: LLM, results: list[Completion]) -> float:
+    """Of how many tokens the grammar left no choice."""
+    sampling = Sampling(seed=0, grammar=grammar_text(SamplingParams(json_schema=SCHEMA)))
+    forced = 0
+    for result in results:
+        follower = llm._intake.grammars.follow(sampling, [])
+        assert follower is not None
+        for token in result.token_ids:
+            forced += follower.forced(most=1) == (token,)
+            follower.commit([token])
+    return forced / sum(len(result.token_ids) for result in results)
 
 
 def grammar_part(options: argparse.Namespace) -> dict[str, Any]:
@@ -259,11 +279,11 @@ def grammar_part(options: argparse.Namespace) -> dict[str, Any]:
                         outputs[mode] = [r.token_ids for r in results]
                         values = [json.loads(r.text) for r in results]
                         assert all(sorted(value) == sorted(SCHEMA["required"]) for value in values)
-                        origins = [origin for r in results for origin in r.origins]
+                        share = forced_share(llm, results)
                 speeds["ratio"].append(pair[0] / pair[1])
                 log.print(f"{mode}: schema {pair[0]:.1f}, free {pair[1]:.1f} tokens/s")
             found[mode] = {name: spread(each) for name, each in speeds.items()}
-            found[mode]["forced_share"] = origins.count("forced") / len(origins)
+            found[mode]["forced_share"] = share
     found["equal_ids"] = outputs["ar"] == outputs["ssd"]
     assert found["equal_ids"]
     return found
@@ -275,13 +295,15 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def rows(parts: dict[str, Any]) -> list[list[str]]:
+def rows(record: dict[str, Any]) -> list[list[str]]:
     """The table of a record."""
+    parts = {name: part["figures"] for name, part in record.items()}
     found: list[list[str]] = []
-    found += [
-        [f"AR, {batch} rows decoding", f"{one['median']:.1f} ({one['low']:.1f}–{one['high']:.1f}) tokens/s"]
-        for batch, one in parts.get("batch", {}).get("tokens_per_second", {}).items()
-    ]
+    for n, one in parts.get("prefill", {}).items():
+        found.append([f"prefill of {n} tokens", f"{one['median']:.0f} tokens/s"])
+    for batch, one in parts.get("batch", {}).get("tokens_per_second", {}).items():
+        text = f"{one['median']:.1f} ({one['low']:.1f}–{one['high']:.1f}) tokens/s"
+        found.append([f"AR, {batch} row{'s' * (batch != '1')} decoding", text])
     if "batch" in parts:
         found.append(["8 rows against one", f"{parts['batch']['ratio_8_to_1']['median']:.2f} ×"])
     for name, one in parts.get("host", {}).get("share", {}).items():
@@ -296,9 +318,13 @@ def rows(parts: dict[str, Any]) -> list[list[str]]:
     for length, one in parts.get("context", {}).items():
         text = f"{one['tokens_per_second']:.1f} tokens/s ({one['allowed']:.1f} by bytes)"
         found.append([f"AR at context {length}", text])
-    found += [
-        [f"prefill of {n} tokens", f"{one['median']:.0f} tokens/s"] for n, one in parts.get("prefill", {}).items()
-    ]
+    if "grammar" in parts:
+        one = parts["grammar"]["ssd"]
+        speeds = f"{one['schema']['median']:.1f} against {one['free']['median']:.1f} tokens/s"
+        share = f"{100 * one['forced_share']:.0f} % forced"
+        found.append(
+            [f"SSD: JSON by a schema ({share}) against free text", f"{one['ratio']['median']:.2f} × ({speeds})"]
+        )
     return found
 
 
@@ -314,13 +340,13 @@ def main() -> None:
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS)}")
     parts: dict[str, Any] = json.loads(RESULT.read_text())["parts"] if RESULT.exists() else {}
+    about = {"machine": machine(), "versions": versions(), "repeats": options.repeats}
+    model = Path(options.target).name
     for name in names:
-        parts[name] = {**PARTS[name](options), "machine": machine(), "versions": versions(), "repeats": options.repeats}
-    note = (
-        f"{Path(options.target).name}, int8, one core for the target; medians of {options.repeats} interleaved repeats"
-    )
-    table = {"columns": ["", "measured"], "rows": rows(parts)}
-    write_record({"table": table, "note": note, "machine": machine(), "versions": versions(), "parts": parts}, RESULT)
+        parts[name] = {"figures": PARTS[name](options), **about}
+        table = {"columns": ["", "measured"], "rows": rows(parts)}
+        note = f"{model}, int8, one core for the target; medians of {options.repeats} interleaved repeats"
+        write_record({"table": table, "note": note, **about, "parts": parts}, RESULT)
 
 
 if __name__ == "__main__":
