@@ -202,3 +202,31 @@ def test_B65_aborted_requests_leave_nothing(mode: str) -> None:
             with torch.inference_mode():
                 engine.draft.step()
             assert llm.statistics()["draft"]["rows"] == llm.statistics()["draft"]["pages_used"] == 0
+
+
+def test_refused_requests_take_no_page_and_disturb_nobody(mode: str) -> None:
+    """Over-long, impossible, contradictory: one sentence each, while another request runs and ends as it does alone."""
+    params = SamplingParams(temperature=1.0, seed=4, max_tokens=40, ignore_eos=True)
+    [wanted] = alone([[1, 2, 3]], params)
+    refused: list[tuple[list[int], dict[str, Any], str]] = [
+        ([1] * 200, {}, "max_model_len"),
+        ([], {}, "empty"),
+        ([1, 99_999], {}, "token id outside"),
+        ([1] * 60, {"max_tokens": 60}, "kv_memory"),
+        ([1], {"json_schema": "{"}, "json_schema"),
+        ([1], {"regex": "("}, "grammar"),
+        ([1], {"min_tokens": 9, "max_tokens": 3}, "min_tokens"),
+        ([1], {"regex": "a", "json_object": True}, "one grammar at a time"),
+    ]
+    with opened(mode, kv_pages=10, page_size=8) as llm:
+        engine: Any = llm._engine
+        found: list[int] = []
+        running = llm.stream([1, 2, 3], params)
+        for prompt, options, words in refused:
+            found += next(running).token_ids
+            used = engine.target.scheduler.pool.used
+            with pytest.raises(RequestRefused, match=words):
+                llm.generate([prompt], SamplingParams(**{"max_tokens": 10, **options}))
+            assert engine.target.scheduler.pool.used <= used + 1  # the running row may have grown
+        found += [token for delta in running for token in delta.token_ids]
+        assert found == wanted
