@@ -3,9 +3,9 @@
 import pytest
 
 from saguaro.algorithm.options import Sampling
-from saguaro.engine.draft_row import Branch, DraftRow, common_prefix
+from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.errors import ProtocolError
-from saguaro.paging import PagePool, PrefixCache
+from saguaro.paging import PagePool, PrefixCache, common_prefix
 from saguaro.protocol.messages import Admit, Decided, Taken
 
 

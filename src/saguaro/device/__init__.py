@@ -74,9 +74,3 @@ def default_devices(mode: str) -> tuple[str, str]:
     last = count - 1
     target = "cpu:0" if last == 1 else f"cpu:0-{last - 1}"
     return target, f"cpu:{last}"
-
-
-def pin(device: Device) -> None:
-    """Restrict the calling process to the cores of `device`."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, device.cores)

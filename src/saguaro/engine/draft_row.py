@@ -21,7 +21,7 @@ from saguaro.algorithm.odds import Guesses
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
 from saguaro.models.grammar import Follower
-from saguaro.paging import PageTable, PrefixCache, SlotReserve
+from saguaro.paging import PageTable, PrefixCache, SlotReserve, common_prefix
 from saguaro.protocol.messages import Admit, Decided, Taken
 from saguaro.transport.base import Key
 
@@ -49,16 +49,6 @@ class Branch:
     def due(self) -> list[int]:
         """Tokens that have not run: never none, since the last one gives the next."""
         return [self.bonus, *self.tokens][len(self.slots) :]
-
-
-def common_prefix(left: list[int], right: list[int]) -> int:
-    """How many leading tokens are equal."""
-    count = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
 
 
 class DraftRow:

@@ -160,9 +160,9 @@ class Scheduler:
     def _admit(self, step: Step) -> None:
         while self.waiting and self._free_rows:
             s = self.waiting[0]
-            known = s.tokens if s.reuses_prefix else ()
             if self._soon_known(s):
                 return
+            known = s.tokens if s.reuses_prefix else ()
             reused = self.cache.begin(s.table, known, room=len(s.tokens), spare=len(self.running))
             if reused is None:
                 return
@@ -178,11 +178,12 @@ class Scheduler:
 
     def _soon_known(self, s: Sequence) -> bool:
         """Whether a row that is filling now will leave a page more of this one's beginning than is known already."""
-        if not self.cache.enabled or not s.reuses_prefix:
+        fillers = [r for r in self.running if r.filling]
+        if not fillers or not self.cache.enabled or not s.reuses_prefix:
             return False
         need = self.cache.match(s.tokens) + self.pool.page_size
         head = s.tokens[:need]
-        return any(r.filling and len(s.tokens) > need and r.tokens[:need] == head for r in self.running)
+        return len(s.tokens) > need and any(r.tokens[:need] == head for r in fillers)
 
     def _grow(self, s: Sequence, length: int) -> bool:
         try:

@@ -141,14 +141,17 @@ class TargetWorker:
         logits_JV = self._prompt_logprobs(work, logits_WV)
         rows = [w.sequence for w in work if w.ends]
         raw_JV = _raw(logits_JV, rows)
-        self.seconds["model"] += time.monotonic() - began
+        passed = time.monotonic() - began
+        self.seconds["model"] += passed
         if any(not s.prefilled for s in rows):
             self.proposer.prefilled()
         verified = time.monotonic()
         drawn = outcomes(logits_JV, rows, rejection=self.proposer.settings.rejection) if rows else []
         ended = time.monotonic()
-        filled = self._account(work, ended - began)
-        self.seconds["draw"] += ended - verified
+        drawing = ended - verified
+        seconds = passed + drawing  # what a local draft took for its own prompt is not the target's
+        filled = self._account(work, seconds)
+        self.seconds["draw"] += drawing
         for w in work:
             if not w.ends:
                 w.sequence.kv += w.count
@@ -164,7 +167,7 @@ class TargetWorker:
                 continue
             if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
                 self.estimates.verified(len(s.proposed.tokens), accepted)
-            self._finish_round(s, accepted, tokens, (ended - began, ended - verified), logprobs)
+            self._finish_round(s, accepted, tokens, (seconds, drawing), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
                 going_on.append((s, base, accepted))
@@ -174,7 +177,7 @@ class TargetWorker:
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
-            self.estimates.round_took(sum(len(tokens) for tokens in drawn), ended - began + waited)
+            self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited)
 
     def _fits(self, s: Sequence) -> int:
         """Tokens of the next proposal that there is room for."""

@@ -7,6 +7,6 @@ tensors, requests. Tests: tests/paging/ (hypothesis state machines).
 """
 
 from saguaro.paging.ledger import PagePool, PageTable, SlotReserve
-from saguaro.paging.prefix import PrefixCache, Reused
+from saguaro.paging.prefix import PrefixCache, Reused, common_prefix
 
-__all__ = ["PagePool", "PageTable", "PrefixCache", "Reused", "SlotReserve"]
+__all__ = ["PagePool", "PageTable", "PrefixCache", "Reused", "SlotReserve", "common_prefix"]

@@ -128,7 +128,7 @@ class PrefixCache:
         rest = tuple(tokens[len(path) * size : min(end, (len(path) + 1) * size)])
         best, most = None, 0
         for part, child in node.children.items() if rest else ():
-            equal = _common(part, rest)
+            equal = common_prefix(part, rest)
             if equal > most:
                 best, most = child, equal
         return path, best, most
@@ -144,7 +144,8 @@ class PrefixCache:
         del node.parent.children[node.tokens]
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading tokens are equal."""
     count = 0
     for a, b in zip(left, right, strict=False):
         if a != b:

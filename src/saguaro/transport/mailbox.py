@@ -26,7 +26,6 @@ from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import FIRST_ENTRY, HEADER, Message, decode, encode
 from saguaro.transport.base import DraftStatus, Entry, Key
 
-LAYOUT_VERSION = 1
 TAG = 9
 """int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted,
 bonus.
