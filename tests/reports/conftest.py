@@ -24,7 +24,7 @@ MODES: dict[str, dict[str, Any]] = {
     "ar": {"mode": "ar"},
     "sd": {"mode": "sd", "drafter": "mixed"},
     "ssd-hit": {"mode": "ssd", "drafter": "hit", "pacing": "lockstep"},
-    "ssd-miss": {"mode": "ssd", "drafter": "mixed", "fan_out": "none"},
+    "ssd-miss": {"mode": "ssd", "drafter": "mixed", "fan_out": "none", "pacing": "lockstep"},
     "ssd-mixed": {"mode": "ssd", "drafter": "mixed", "pacing": "lockstep"},
 }
 LOOKAHEAD, BUDGET = 5, 12
