@@ -17,7 +17,7 @@ from saguaro.algorithm import options
 from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 
-VERSION = 4
+VERSION = 5
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
 LENGTH = struct.Struct("<I")
