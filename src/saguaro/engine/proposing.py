@@ -181,11 +181,11 @@ class Proposer:
         seconds = time.monotonic() - began
         depth, pending_for = self.waited["depth"] - before[0], self.waited["pending"] - before[1]
         handover = seconds - depth - pending_for
-        for (s, _, _), o in zip(rows, opened, strict=True):
+        for (s, _, _), row in zip(rows, opened, strict=True):
             s.round += 1
             s.proposed.wait_seconds, s.proposed.waits = seconds, (depth, pending_for, handover)
-            if o is not None:
-                s.proposed.lookup = answered(o.lookup, s.proposed.source, found=o.found)
+            if row is not None:
+                s.proposed.lookup = answered(row.lookup, s.proposed.source, found=row.found)
         self._mean_depth = sum(len(s.proposed.tokens) for s, _, _ in rows) / len(rows)
         self.waited["handover"] += handover
         self.waited["rounds"] += 1
