@@ -23,6 +23,7 @@ from saguaro.choices import Choice, Prompt, error_of, merged, open_intake
 from saguaro.engine.driver import Driver
 from saguaro.engine.engine import about, open_engine
 from saguaro.engine.target import Event, Failure
+from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError
 from saguaro.request import Completion, Delta, SamplingParams
 
@@ -123,8 +124,12 @@ class AsyncLLM:
         await asyncio.wrap_future(self._driver.call(lambda engine: engine.configure(**changes)))
 
     async def statistics(self) -> dict[str, Any]:
-        """The resolved plan, measured step times, running estimates, waiting times and warnings."""
+        """The resolved plan, measured step times, running estimates, totals, waiting times and warnings."""
         return await asyncio.wrap_future(self._driver.call(lambda engine: engine.statistics()))
+
+    async def trace(self) -> list[ProcessTrace]:
+        """As `LLM.trace`."""
+        return await asyncio.wrap_future(self._driver.call(lambda engine: engine.trace()))
 
     def close(self) -> None:
         """End the workers, waiting for it. Requests that run end with an error; closing twice is fine."""

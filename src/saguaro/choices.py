@@ -16,6 +16,7 @@ from typing import Any
 
 from saguaro.algorithm.options import Sampling
 from saguaro.config import EngineConfig
+from saguaro.engine.counting import RoundCounter
 from saguaro.engine.resolve import Plan, resolve
 from saguaro.engine.sequence import RoundReport, Submission
 from saguaro.engine.target import Failure
@@ -41,7 +42,6 @@ class Choice:
     stops: StopStrings
     speculating: bool
     submitted: float = field(default_factory=time.monotonic)
-    first_token: float = 0.0
     tokens: list[int] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
     text: str = ""
@@ -49,6 +49,9 @@ class Choice:
     prompt_logprobs: list[TokenLogprob] | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     finish: FinishReason | None = None
+
+    def __post_init__(self) -> None:
+        self._counter = RoundCounter(self.metrics, prompt_tokens=len(self.prompt), looks_up=self.speculating)
 
     def add(self, report: RoundReport) -> Delta:
         """Take one round's tokens, up to the one that completes a stop string."""
@@ -96,35 +99,10 @@ class Choice:
         return [accepted if i < report.accepted else "bonus" for i in range(count)]
 
     def _count(self, report: RoundReport, kept: int) -> None:
-        m = self.metrics
-        m.preemptions = report.preemptions
+        self._counter.add(report, kept)
         if report.source == "prefill":
-            self.first_token = report.time
-            m.time_to_first_token = report.time - self.submitted
-            m.cached_tokens, m.prefill_seconds = report.cached_tokens, report.verify_seconds
-            m.prefill_tokens = len(self.prompt) - m.cached_tokens
+            self.metrics.time_to_first_token = report.time - self.submitted
             self.prompt_logprobs = report.prompt_logprobs
-            return
-        m.rounds += 1
-        m.round_tokens.append(kept)
-        m.round_seconds.append(report.time - self.first_token - m.decode_seconds)
-        m.decode_seconds = report.time - self.first_token
-        m.drafted += report.proposed
-        m.accepted += kept - 1
-        tried = min(report.accepted + 1, report.proposed)
-        m.verified += tried
-        accepted = min(report.accepted, kept - 1)  # what a stop string cut off counts nowhere
-        for counts, upto in ((m.accepted_per_position, accepted), (m.verified_per_position, tried)):
-            counts.extend([0] * (upto - len(counts)))
-            for position in range(upto):
-                counts[position] += 1
-        m.target_wait_seconds += report.wait_seconds
-        m.verify_seconds += report.verify_seconds
-        m.draw_seconds += report.draw_seconds
-        if self.speculating:
-            m.hits += report.source == "hit"
-            m.misses += report.source != "hit"
-            m.hit_depth_sum += report.depth if report.source == "hit" else 0
 
     def completion(self) -> Completion:
         """The finished choice."""

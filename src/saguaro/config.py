@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from os import PathLike
 from typing import Any
 
 from saguaro.errors import ConfigError
@@ -70,6 +71,8 @@ class EngineConfig:
         prefix_cache: keep keys and values of what ran, for prompts that begin alike.
         restart_draft: start a new draft process when one dies.
         channel: `processes`, or `loopback` (everything in the calling process: tests, debugging).
+        round_log: a file that gets a JSON line for every round of every request; what is in it already stays.
+        trace: keep what both processes do and when, for `LLM.trace` (`saguaro trace`).
 
     Raises:
         ConfigError: for an unknown option (with the nearest name) or a value out of its range.
@@ -105,6 +108,8 @@ class EngineConfig:
     prefix_cache: bool = True
     restart_draft: bool = True
     channel: str = "processes"
+    round_log: str | None = None
+    trace: bool = False
 
     @classmethod
     def from_options(cls, target: str, draft: str | None = None, **options: Any) -> EngineConfig:
@@ -135,8 +140,13 @@ class EngineConfig:
         for option, low, high in OPTIONAL:
             if getattr(self, option) is not None:
                 self._whole(option, low, high)
-        if not isinstance(self.prefix_cache, bool):
-            raise ConfigError(f"prefix_cache must be true or false, not {self.prefix_cache!r}.")
+        for option in ("prefix_cache", "trace"):
+            if not isinstance(getattr(self, option), bool):
+                raise ConfigError(f"{option} must be true or false, not {getattr(self, option)!r}.")
+        if self.round_log is not None:
+            if not isinstance(self.round_log, (str, PathLike)) or not str(self.round_log):
+                raise ConfigError(f"round_log must name a file, not {self.round_log!r}.")
+            object.__setattr__(self, "round_log", str(self.round_log))
         if self.kv_memory is not None:
             object.__setattr__(self, "kv_memory", parse_bytes("kv_memory", self.kv_memory))
         if self.profile is not None:

@@ -18,6 +18,7 @@ from typing import Any
 from saguaro.choices import Choice, Prompt, error_of, open_intake
 from saguaro.engine.engine import Engine, about, open_engine
 from saguaro.engine.target import Event, Failure
+from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError, WorkerDied
 from saguaro.request import Completion, Delta, SamplingParams
 
@@ -153,8 +154,16 @@ class LLM:
         self._open.configure(**changes)
 
     def statistics(self) -> dict[str, Any]:
-        """The resolved plan, measured step times, running estimates, waiting times and warnings."""
+        """The resolved plan, measured step times, running estimates, totals, waiting times and warnings."""
         return self._open.statistics()
+
+    def trace(self) -> list[ProcessTrace]:
+        """What each process did, and when, since the last call; `engine.trace.chrome_trace` draws it.
+
+        Raises:
+            ConfigError: when the engine was opened without `trace=True`.
+        """
+        return self._open.trace()
 
     def close(self) -> None:
         """End the workers. The object cannot be used afterwards; closing twice is fine."""

@@ -1,14 +1,16 @@
 """What a caller asks for and what comes back: frozen values, checked once.
 
 Shapes: token ids are plain lists of ints. Times are seconds. Must not know: engines, processes, tensors.
-Metric definitions: DESIGN section 5. Tests: tests/ground/test_request.py.
+Definitions of metrics: docs/metrics.md. Tests: tests/ground/test_request.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from typing import Any, Literal
 
 from saguaro.errors import RequestRefused
@@ -17,6 +19,8 @@ from saguaro.registry import nearest
 FinishReason = Literal["stop", "length", "abort"]
 MAX_CHOICES, MAX_LOGPROBS = 128, 20
 GRAMMARS = ("json_schema", "json_object", "regex", "grammar")
+MISS_REASONS = ("k_not_covered", "token_not_covered", "not_ready", "unused", "no_draft")
+"""Why an outcome was a miss (docs/metrics.md)."""
 
 
 @dataclass(frozen=True)
@@ -167,14 +171,11 @@ class TokenLogprob:
 
 @dataclass
 class RequestMetrics:
-    """Counters of one request, as DESIGN section 5 defines them.
+    """Counters of one request, or sums over many; docs/metrics.md defines each.
 
-    `len(token_ids) == 1 + rounds + accepted`; prefill is no round. `drafted` counts proposal tokens that a
-    verification ran, `verified` those up to and including the first rejection. Round i ended `round_seconds[i]` after
-    the one before it (the first: after the first token) and returned `round_tokens[i]` tokens. `draw_seconds` is the
-    part of `verify_seconds` that noise, sampling and the comparison of tokens took (in a batch: of all its rows).
-    `cached_tokens` of the prompt were known already, `prefill_tokens` were computed; after each of `preemptions` keys
-    and values were computed again.
+    `len(token_ids) == 1 + rounds + accepted`; prefill is no round. Each round is verified once, and in SSD the outcome
+    before it was looked up once: `hits + misses == rounds`, and `miss_reasons` add up to `misses`. Where nothing is
+    looked up (AR, SD), everything about hits and misses stays empty. Times of a batch are those of all its rows.
     """
 
     rounds: int = 0
@@ -185,8 +186,23 @@ class RequestMetrics:
     verified_per_position: list[int] = field(default_factory=list)
     hits: int = 0
     misses: int = 0
+    miss_reasons: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MISS_REASONS, 0))
+    rounds_by_accepted: list[int] = field(default_factory=list)
+    hits_by_accepted: list[int] = field(default_factory=list)
+    rounds_after_hit: int = 0
+    hits_after_hit: int = 0
+    rounds_after_miss: int = 0
+    hits_after_miss: int = 0
+    hit_accepted_per_position: list[int] = field(default_factory=list)
+    hit_verified_per_position: list[int] = field(default_factory=list)
+    miss_accepted_per_position: list[int] = field(default_factory=list)
+    miss_verified_per_position: list[int] = field(default_factory=list)
     hit_depth_sum: int = 0
+    branches: int = 0
     target_wait_seconds: float = 0.0
+    wait_depth_seconds: float = 0.0
+    wait_pending_seconds: float = 0.0
+    handover_seconds: float = 0.0
     verify_seconds: float = 0.0
     draw_seconds: float = 0.0
     prefill_tokens: int = 0
@@ -201,28 +217,65 @@ class RequestMetrics:
     @property
     def depth(self) -> float | None:
         """Mean length of a hit, in tokens; None without hits."""
-        return self.hit_depth_sum / self.hits if self.hits else None
+        return _ratio(self.hit_depth_sum, self.hits)
 
     @property
     def hit_rate(self) -> float | None:
         """Hits per round; None where no cache is in use (AR, SD)."""
-        looked = self.hits + self.misses
-        return self.hits / looked if looked else None
+        return _ratio(self.hits, self.hits + self.misses)
+
+    @property
+    def hit_rate_by_accepted(self) -> list[float | None]:
+        """The hit rate of outcomes with k accepted tokens, by k."""
+        return _ratios(self.hits_by_accepted, self.rounds_by_accepted)
+
+    @property
+    def hit_rate_after_hit(self) -> float | None:
+        """The hit rate where the proposal before was a hit: p_hit,p of Theorem 7."""
+        return _ratio(self.hits_after_hit, self.rounds_after_hit)
+
+    @property
+    def hit_rate_after_miss(self) -> float | None:
+        """The hit rate where the proposal before answered a miss: p_hit,b of Theorem 7."""
+        return _ratio(self.hits_after_miss, self.rounds_after_miss)
+
+    @property
+    def acceptance_of_hits(self) -> list[float | None]:
+        """Acceptance by position of proposals that were hits."""
+        return _ratios(self.hit_accepted_per_position, self.hit_verified_per_position)
+
+    @property
+    def acceptance_of_misses(self) -> list[float | None]:
+        """Acceptance by position of proposals that answered a miss."""
+        return _ratios(self.miss_accepted_per_position, self.miss_verified_per_position)
+
+    @property
+    def budget_used(self) -> float | None:
+        """Branches that a round had when its outcome was looked up, in the mean."""
+        return _ratio(self.branches, self.hits + self.misses)
 
     @property
     def acceptance_rate(self) -> float | None:
         """accepted / verified, an estimate of alpha (Theorem 1)."""
-        return self.accepted / self.verified if self.verified else None
+        return _ratio(self.accepted, self.verified)
 
     @property
     def accepted_share(self) -> float | None:
         """accepted / drafted."""
-        return self.accepted / self.drafted if self.drafted else None
+        return _ratio(self.accepted, self.drafted)
 
     @property
     def acceptance_length(self) -> float | None:
         """Tokens a round: 1 + accepted / rounds."""
         return 1 + self.accepted / self.rounds if self.rounds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Counters and the rates made from them, as plain values; the times of single rounds are left out."""
+        names = [f.name for f in fields(self) if f.name not in ("round_seconds", "round_tokens")]
+        return {name: deepcopy(getattr(self, name)) for name in [*names, *RATES]}
+
+
+RATES = tuple(name for name, value in vars(RequestMetrics).items() if isinstance(value, property))
 
 
 @dataclass(frozen=True)
@@ -292,3 +345,12 @@ def _is_int(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _ratio(top: float, bottom: float) -> float | None:
+    return top / bottom if bottom else None
+
+
+def _ratios(tops: Sequence[int], bottoms: Sequence[int]) -> list[float | None]:
+    """Entry by entry; a list that is shorter goes on with zeros."""
+    return [_ratio(top, bottom) for top, bottom in zip_longest(tops, bottoms, fillvalue=0)]

@@ -3,7 +3,7 @@
 import pytest
 
 from saguaro.bench import figures
-from saguaro.request import RequestMetrics
+from saguaro.request import MISS_REASONS, RequestMetrics
 
 COUNTERS = {
     "rounds": 4, "drafted": 12, "verified": 8, "accepted": 5, "accepted_per_position": [3, 2], "hits": 3, "misses": 1,
@@ -91,3 +91,28 @@ def test_resolved_values_win():
     assert figures.plan_figures({"plan": {"lookahead": 3, "budget": 5}}, options) == {
         "lookahead": 3, "budget": 5, "fan_out": None, "fallback": "neural", "verification": None, "dtype": "int8",
     }  # fmt: skip
+
+
+def test_hits_and_misses_in_detail(completion):
+    counters = {
+        "hits": 3, "misses": 1, "branches": 10, "rounds_by_accepted": [2, 2], "hits_by_accepted": [1, 2],
+        "miss_reasons": {**dict.fromkeys(MISS_REASONS, 0), "not_ready": 1}, "rounds_after_hit": 2, "hits_after_hit": 1,
+        "hit_verified_per_position": [3, 1],
+    }  # fmt: skip
+    more = {**counters, "rounds_by_accepted": [4], "hits_by_accepted": [3]}
+    run = figures.run_figures([completion([1, 2], **counters), completion([1, 2], **more)], {}, mode="ssd")
+    assert (run["hits"], run["misses"], run["budget_used"]) == (6, 2, 2.5)
+    assert (run["rounds_by_accepted"], run["hits_by_accepted"]) == ([6, 2], [4, 2])
+    assert run["miss_reasons"] == {**dict.fromkeys(MISS_REASONS, 0), "not_ready": 2}
+    assert (run["rounds_after_hit"], run["hits_after_hit"], run["rounds_after_miss"]) == (4, 2, 0)
+    assert run["hit_verified_per_position"] == [6, 2]
+    assert "miss_reasons" not in figures.run_figures([completion([1, 2], **COUNTERS)], {}, mode="sd")
+
+
+def test_what_the_draft_did_is_a_difference():
+    zero = dict.fromkeys(figures.ACTIVITY, 0)
+    before = {"draft": {**zero, "steps": 5, "busy_seconds": 1.0}}
+    after = {"draft": {**zero, "steps": 9, "busy_seconds": 1.5, "pages": 3}}
+    assert figures.draft_activity(before, after) == {**zero, "steps": 4, "busy_seconds": 0.5}
+    assert figures.draft_activity(before, {**after, "draft_restarts": 1}) is None
+    assert figures.draft_activity({}, {"draft": None}) is None

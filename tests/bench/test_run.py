@@ -211,6 +211,8 @@ def test_statistics_name_models_only():
 def test_record_has_no_folder_of_this_machine():
     record = new_record(settings())
     assert (record["config"]["target"], record["config"]["draft"]) == ("t.gguf", "org/d")
+    logged = new_record(settings(engine={"target": "t", "draft": "d", "round_log": "/somewhere/rounds.jsonl"}))
+    assert "round_log" not in logged["config"]
     assert model_name("toy:truncate=4:/somewhere/x.gguf") == "toy:truncate=4:x.gguf"
     assert model_name("toy:llama?seed=0") == "toy:llama?seed=0"
     assert model_name("./models/a/") == "a"

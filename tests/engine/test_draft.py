@@ -103,7 +103,7 @@ def test_a_wavering_position_gets_the_branches() -> None:
 
 def test_a_likelier_outcome_takes_the_place_of_the_least_likely() -> None:
     row = started(lambda token: 1.0, FREE, budget=2)[0].rows[1]
-    row.branches.clear()
+    row.drop_branches()
     row.open_branch((0, 3), 0.2, 2)
     row.open_branch((1, 4), 0.1, 2)
     row.open_branch((2, 4), 0.5, 2)
@@ -174,3 +174,38 @@ def test_where_the_head_knows_nothing_that_may_come_the_target_is_told() -> None
     run(worker)
     entry = worker.port.find(0, Key(1, 0, 1, 0, 1))  # type: ignore[attr-defined]
     assert entry == Entry(Key(1, 0, 1, 0, 1), letters("b"), FIRST_ENTRY | LAST)
+
+
+@pytest.mark.parametrize("rejection", [False, True])
+def test_the_key_of_a_branch_is_there_before_its_tokens(rejection: bool) -> None:
+    port = Apart()
+    grammars = Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
+    worker = DraftWorker(Written(lambda token: 1.0), port, page_size=PAGE, prefill_chunk=16, grammars=grammars)
+    worker.times.measured(FREE)
+    port.send(Configure(2, rejection, True, 1.0, 0, True, (1, 0, 2)))
+    port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
+    worker.step()
+    port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))
+    worker.step()  # the tail: it gives the candidates of all positions, and the branches
+    row = worker.rows[1]
+    assert set(row.branches) == {(0, 3), (2, 4), (2, 5)}
+    for outcome, seen in (((0, 3), (True, True)), ((0, 9), (True, False)), ((1, 3), (False, False))):
+        assert port.chosen(0, row.key(*outcome)) == (3, 3, *seen)
+    assert port.entries(0, 1, 1) == []
+    worker.step()
+    assert [len(entry.tokens) for entry in port.entries(0, 1, 1)] == ([] if rejection else [1, 1, 1])
+    assert (worker.statistics()["steps"], worker.statistics()["rows_run"]) == (3, 1 + 3 + 3)
+
+
+def test_a_branch_that_gives_way_leaves_the_tokens_that_the_target_may_take() -> None:
+    row = started(lambda token: 1.0, FREE, budget=2)[0].rows[1]
+    row.drop_branches()
+    for outcome, odds in (((0, 3), 0.2), ((1, 4), 0.1)):
+        row.open_branch(outcome, odds, 2)
+    row.branches[1, 4].tokens.append(5)
+    new = row.open_branch((2, 4), 0.5, 2)
+    assert new is not None
+    assert new.index == 3
+    last = row.open_branch((2, 5), 0.4, 2)  # the place of (0, 3), which has nothing
+    assert last is not None
+    assert last.index == 1

@@ -27,6 +27,9 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
         ({"fallback": "adaptive"}, "not built yet"),
         ({"profile": "x.json"}, "not built yet"),
         ({"max_batch": 0}, "max_batch"),
+        ({"round_log": 3}, "round_log must name a file"),
+        ({"round_log": ""}, "round_log must name a file"),
+        ({"trace": 1}, "trace must be true or false"),
     ],
 )
 def test_impossible_values_are_refused_in_one_sentence(options: dict[str, object], words: str) -> None:

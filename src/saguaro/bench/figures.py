@@ -11,12 +11,22 @@ from itertools import takewhile, zip_longest
 from typing import Any
 
 from saguaro.bench.equality import token_ids_sha256
-from saguaro.request import Completion, RequestMetrics
+from saguaro.request import MISS_REASONS, Completion, RequestMetrics
 from saguaro.theory.acceptance import expected_by_depth
 from saguaro.theory.speedup import bound as best_of_depths
 from saguaro.theory.step_times import time_for
 
 PLAN_FIELDS = ("lookahead", "budget", "fan_out", "fallback", "verification", "dtype")
+AFTER = ("rounds_after_hit", "hits_after_hit", "rounds_after_miss", "hits_after_miss")
+BY_PLACE = (
+    "rounds_by_accepted",
+    "hits_by_accepted",
+    "hit_accepted_per_position",
+    "hit_verified_per_position",
+    "miss_accepted_per_position",
+    "miss_verified_per_position",
+)
+ACTIVITY = ("steps", "steps_given_up", "rows_run", "busy_seconds", "idle_seconds")
 
 
 def run_figures(
@@ -59,6 +69,8 @@ def run_figures(
         "rounds": rounds,
         "token_ids_sha256": token_ids_sha256([c.token_ids for c in done]),
         "bound": bound_tokens_per_second(metrics, statistics) if mode == "ssd" else None,
+        **(cache_figures(metrics) if mode == "ssd" else {}),
+        "draft_activity": draft_activity(before or {}, statistics),
     }
 
 
@@ -78,6 +90,32 @@ def waits(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, floa
     grown = {name: float(value) - float(old.get(name, 0.0)) for name, value in new.items()}
     rounds = grown.pop("rounds", 0.0)
     return {name: 1000 * seconds / rounds for name, seconds in grown.items()} if rounds else {}
+
+
+def cache_figures(metrics: Sequence[RequestMetrics]) -> dict[str, Any]:
+    """Hits and misses of a run in detail, as docs/metrics.md defines them; counts, so that records can be added up."""
+    looked = sum(m.hits + m.misses for m in metrics)
+    return {
+        "hits": sum(m.hits for m in metrics),
+        "misses": sum(m.misses for m in metrics),
+        "miss_reasons": {reason: sum(m.miss_reasons[reason] for m in metrics) for reason in MISS_REASONS},
+        "budget_used": _ratio(sum(m.branches for m in metrics), looked),
+        **{name: sum(getattr(m, name) for m in metrics) for name in AFTER},
+        **{name: added([getattr(m, name) for m in metrics]) for name in BY_PLACE},
+    }
+
+
+def draft_activity(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float] | None:
+    """What the draft did between two statistics of one engine; None without a draft, or where it was replaced."""
+    old, new = dict(before.get("draft") or {}), dict(after.get("draft") or {})
+    if not set(ACTIVITY) <= set(new) or before.get("draft_restarts", 0) != after.get("draft_restarts", 0):
+        return None
+    return {name: new[name] - old.get(name, 0) for name in ACTIVITY}
+
+
+def added(lists: Sequence[Sequence[int]]) -> list[int]:
+    """The sum of lists, entry by entry; shorter ones go on with zeros."""
+    return [sum(counts) for counts in zip_longest(*lists, fillvalue=0)]
 
 
 def draft_round_seconds(statistics: Mapping[str, Any], *, mode: str) -> float | None:
@@ -117,8 +155,8 @@ def bound_tokens_per_second(metrics: Sequence[RequestMetrics], statistics: Mappi
 
 def acceptance_by_position(metrics: Sequence[RequestMetrics]) -> list[float]:
     """accepted / verified of each position over all requests, up to the first that was never verified."""
-    accepted = [sum(counts) for counts in zip_longest(*(m.accepted_per_position for m in metrics), fillvalue=0)]
-    verified = [sum(counts) for counts in zip_longest(*(m.verified_per_position for m in metrics), fillvalue=0)]
+    accepted = added([m.accepted_per_position for m in metrics])
+    verified = added([m.verified_per_position for m in metrics])
     pairs = zip_longest(accepted, verified, fillvalue=0)
     return [a / v for a, v in takewhile(lambda pair: pair[1] > 0, pairs)]
 

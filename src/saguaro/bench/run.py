@@ -79,7 +79,7 @@ def run(
 
 def new_record(settings: BenchSettings) -> dict[str, Any]:
     """A record without runs."""
-    engine = {name: plain(value) for name, value in settings.engine.items()}
+    engine = {name: plain(value) for name, value in settings.engine.items() if name != "round_log"}  # a local path
     for name in ("target", "draft"):
         engine[name] = model_name(engine.get(name))
     return {

@@ -23,7 +23,7 @@ from saguaro.cli.options import (
 )
 from saguaro.cli.parser import Parser
 from saguaro.errors import ConfigError
-from saguaro.request import Completion, RequestMetrics, SamplingParams
+from saguaro.request import MISS_REASONS, Completion, RequestMetrics, SamplingParams
 
 if TYPE_CHECKING:
     from saguaro.llm import LLM
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
+    add_prompt_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a completion (or a piece, with --stream)")
+    parser.add_argument("--stream", action="store_true", help="print text as it comes (one prompt)")
+    parser.add_argument("--stats", action="store_true", help="speed and acceptance on standard error")
+    add_sampling_flags(parser)
+    add_engine_flags(parser)
+
+
+def add_prompt_arguments(parser: Parser) -> None:
+    """Flags that say what the prompts are."""
     parser.add_argument("text", nargs="?", help="the prompt; - reads standard input")
     parser.add_argument(
         "--prompt", action="append", default=[], metavar="TEXT", help="a prompt; may be given several times"
@@ -42,19 +52,15 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--chat", action="store_true", help="the prompt is a user's message; apply the chat template")
     parser.add_argument("--system", metavar="TEXT", help="system message, with --chat")
-    parser.add_argument("--json", action="store_true", help="one JSON object a completion (or a piece, with --stream)")
-    parser.add_argument("--stream", action="store_true", help="print text as it comes (one prompt)")
-    parser.add_argument("--stats", action="store_true", help="speed and acceptance on standard error")
-    add_sampling_flags(parser)
-    add_engine_flags(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Generate and print; returns the exit status."""
     config, params = engine_config(options), sampling_params(options)
-    prompts = _prompts(options)
+    prompts = prompts_of(options)
+    _check_output(options, prompts)
     checked = check_engine(config)
-    inputs = _inputs(prompts, options, checked)
+    inputs = inputs_of(prompts, options, checked)
     check_prompts(checked, inputs)
     check_grammar(checked, params)
 
@@ -76,14 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 def completion_json(completion: Completion) -> dict[str, Any]:
     """A completion as plain values, rates included."""
-    return {**asdict(completion), "metrics": metrics_json(completion.metrics)}
-
-
-def metrics_json(metrics: RequestMetrics) -> dict[str, Any]:
-    """Counters and the rates made from them; the times of single rounds are left out."""
-    rates = ("depth", "hit_rate", "acceptance_rate", "accepted_share", "acceptance_length")
-    plain = {name: value for name, value in asdict(metrics).items() if not name.startswith("round_")}
-    return {**plain, **{name: getattr(metrics, name) for name in rates}}
+    return {**asdict(completion), "metrics": completion.metrics.to_dict()}
 
 
 def stats_line(metrics: Iterable[RequestMetrics]) -> str:
@@ -96,7 +95,10 @@ def stats_line(metrics: Iterable[RequestMetrics]) -> str:
         parts.append(f"{1 + accepted / rounds:.2f} tokens a round")
     looked = sum(m.hits + m.misses for m in done)
     if looked:
-        parts.append(f"hit rate {sum(m.hits for m in done) / looked:.2f}")
+        reasons = {reason: sum(m.miss_reasons[reason] for m in done) for reason in MISS_REASONS}
+        missed = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in reasons.items() if count)
+        why = f" (misses: {missed})" if missed else ""
+        parts.append(f"hit rate {sum(m.hits for m in done) / looked:.2f}{why}")
     prefilling = sum(m.prefill_seconds for m in done)
     if prefilling:
         parts.append(f"prompt {sum(m.prefill_tokens for m in done) / prefilling:.0f} tokens/s")
@@ -104,7 +106,12 @@ def stats_line(metrics: Iterable[RequestMetrics]) -> str:
     return ", ".join(parts)
 
 
-def _prompts(options: argparse.Namespace) -> list[str]:
+def prompts_of(options: argparse.Namespace) -> list[str]:
+    """The prompts that the options name.
+
+    Raises:
+        ConfigError: when there is none, one is empty or a file cannot be read.
+    """
     given = [*([options.text] if options.text is not None else []), *options.prompt]
     prompts = [read_text("-") if prompt == "-" else prompt for prompt in given]
     if options.prompt_file is not None:
@@ -118,18 +125,22 @@ def _prompts(options: argparse.Namespace) -> list[str]:
         raise ConfigError("no prompt; give --prompt TEXT, --prompt-file FILE, or - for standard input.")
     if any(not prompt for prompt in prompts):
         raise ConfigError("a prompt is empty; give at least one character.")
+    if options.system is not None and not options.chat:
+        raise ConfigError("--system needs --chat.")
+    return prompts
+
+
+def _check_output(options: argparse.Namespace, prompts: list[str]) -> None:
+    """Refuse what the chosen form of output has no place for."""
     if options.stream and len(prompts) > 1:
         raise ConfigError("--stream takes one prompt; leave it out for several.")
     if options.stream and getattr(options, "n", 1) != 1:
         raise ConfigError("--stream gives one text; leave --n out.")
     if hasattr(options, "logprobs") and not options.json:
         raise ConfigError("--logprobs needs --json: there is no place for them in plain text.")
-    if options.system is not None and not options.chat:
-        raise ConfigError("--system needs --chat.")
-    return prompts
 
 
-def _inputs(prompts: list[str], options: argparse.Namespace, checked: Checked) -> list[str | list[int]]:
+def inputs_of(prompts: list[str], options: argparse.Namespace, checked: Checked) -> list[str | list[int]]:
     """The prompts as text, or as the ids of a templated conversation."""
     if not options.chat:
         return list(prompts)
@@ -143,7 +154,7 @@ def _stream(llm: LLM, prompt: str | list[int], params: SamplingParams, *, as_jso
     for delta in llm.stream(prompt, params):
         metrics = delta.metrics or metrics
         if as_json:
-            plain = {**asdict(delta), "metrics": metrics_json(delta.metrics) if delta.metrics else None}
+            plain = {**asdict(delta), "metrics": delta.metrics.to_dict() if delta.metrics else None}
             print(json.dumps(plain, ensure_ascii=False), flush=True)
         else:
             print(delta.text, end="", flush=True)

@@ -91,6 +91,8 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "prefix_cache": (bool, "keep keys and values for prompts that begin alike"),
     "restart_draft": (bool, "start a new draft process when one dies"),
     "channel": (str, "processes, or loopback: everything in one process"),
+    "round_log": (str, "a file that gets a JSON line for every round of every request"),
+    "trace": (bool, "keep what both processes do and when"),
     "profile": (str, "not built yet"),
 }
 SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
@@ -129,9 +131,10 @@ REPEATED = {
 
 
 def add_engine_flags(parser: Parser, *, without: tuple[str, ...] = (), target_required: bool = True) -> None:
-    """One flag for each field of `EngineConfig`."""
+    """One flag for each field of `EngineConfig` but `trace`, which `saguaro trace` is for."""
     group = parser.add_argument_group("engine")
-    _add(group, ENGINE_FLAGS, EngineConfig, without=without, required=("target",) if target_required else ())
+    required = ("target",) if target_required else ()
+    _add(group, ENGINE_FLAGS, EngineConfig, without=(*without, "trace"), required=required)
 
 
 def add_sampling_flags(parser: Parser, *, without: tuple[str, ...] = ()) -> None:

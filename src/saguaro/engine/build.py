@@ -5,6 +5,7 @@ Tests: tests/engine/test_engine.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
 from saguaro.engine.scheduler import Limits
 from saguaro.engine.target import Event, TargetWorker
+from saguaro.engine.trace import Ring
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
 from saguaro.models.build import build_model, make_ops
@@ -62,6 +64,11 @@ def grammars_of(plan: Plan) -> Grammars:
     return Grammars.of(open_checkpoint(plan.target.source, hub_cache=hub), plan.vocab)
 
 
+def ring_of(plan: Plan, role: str) -> Ring | None:
+    """Where a worker of this process keeps its events, if they were asked for."""
+    return Ring(role, os.getpid()) if plan.config.trace else None
+
+
 def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
     """The target's worker, model loaded."""
     place, config = plan.target, plan.config
@@ -83,6 +90,7 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         settings=settings_of(plan),
         grammars=grammars_of(plan),
         emit=emit,
+        trace=ring_of(plan, "target"),
     )
 
 
@@ -123,4 +131,5 @@ def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
         prefill_chunk=config.prefill_chunk,
         prefix_cache=config.prefix_cache,
         grammars=grammars_of(plan),
+        trace=ring_of(plan, "draft"),
     )

@@ -18,27 +18,19 @@ from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, rows_wort
 from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
+from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work
 from saguaro.engine.metrics import PassTimes
 from saguaro.engine.predicting import Predictor
+from saguaro.engine.trace import Ring
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw, edit_rows_
 from saguaro.models.grammar import Follower, Grammars
 from saguaro.paging import PagePool, PrefixCache
-from saguaro.protocol.messages import (
-    FIRST_ENTRY,
-    LAST,
-    MISS_ANSWER,
-    Admit,
-    Configure,
-    Decided,
-    Message,
-    Release,
-    Taken,
-)
+from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.theory.evidence import RunningEvidence
 from saguaro.transport.base import DraftPort, Entry, Key
@@ -67,6 +59,7 @@ class DraftWorker:
         grammars: Grammars,
         evidence: RunningEvidence | None = None,
         calibration: Calibration = UNCALIBRATED,
+        trace: Ring | None = None,
     ) -> None:
         self.drafter = drafter
         self.port = port
@@ -84,6 +77,7 @@ class DraftWorker:
         self._predictor = Predictor(evidence or RunningEvidence())
         self._calibration = calibration
         self._configure(Configure(0, False, False, 1.0, 0, False))
+        self.activity = Activity(trace)
 
     # -- one step -----------------------------------------------------------------------------------------------
 
@@ -92,6 +86,7 @@ class DraftWorker:
         self._read_news()
         work = self._gather()
         if not work:
+            self.activity.rested(bool(self.rows))
             return False
         began = time.monotonic()
         self._last_count = count = sum(len(w.span.tokens) for w in work)
@@ -103,9 +98,10 @@ class DraftWorker:
             for w in work:
                 if w.branch is not None:
                     w.row.reserve.give_back(list(w.span.slots))
+            self.activity.stepped(began, work, given_up=True)
             return True
         self._absorb(work, logits)
-        seconds = time.monotonic() - began
+        seconds = self.activity.stepped(began, work)
         if count <= LARGEST_TIMED:
             waited_for = all(w.row.waiting is not None for w in work)
             (self.times_alone if waited_for else self.times).took(count, seconds)
@@ -126,6 +122,7 @@ class DraftWorker:
             "unspeculated": sum(row.exhausted for row in self.rows.values()),
             "fan_out": list(self._predictor.full_counts(True)),
             "fan_out_after_miss": list(self._predictor.full_counts(False)),
+            **self.activity.summary(),
         }
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
@@ -144,9 +141,11 @@ class DraftWorker:
 
     def _read_news(self) -> None:
         messages, self._queue = self._queue + self.port.receive(), []
+        began = time.monotonic()
         for message in messages:
             self.session.check(message)
             self._apply(message)
+        self.activity.heard(began, messages)
 
     def _apply(self, message: Message) -> None:
         if isinstance(message, Configure):
@@ -270,8 +269,10 @@ class DraftWorker:
         most, likely = self._predictor.outcomes(row, known)
         for odds, outcome in likely:
             branch = row.open_branch(outcome, odds, most)
-            if branch is not None and self._fill(row, branch):
-                self._publish_branch(row, branch, fresh=True)
+            if branch is not None:
+                self._fill(row, branch)
+                self._publish_branch(row, branch, fresh=True)  # the key at least: the target can tell a miss by it
+        self.port.set_chosen(row.row, row.round, row.predicted, len(row.branches))
 
     # -- what came out ------------------------------------------------------------------------------------------
 
@@ -339,7 +340,6 @@ class DraftWorker:
     def _branch_token(
         self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law_V: torch.Tensor | None
     ) -> None:
-        fresh = not branch.tokens
         branch.ranked.append(guesses)
         branch.tokens.append(token)
         branch.worth *= guesses.of(token)
@@ -347,7 +347,7 @@ class DraftWorker:
             branch.laws.append(law_V)
         else:
             self._fill(row, branch)
-            self._publish_branch(row, branch, fresh=fresh)
+            self._publish_branch(row, branch, fresh=False)
 
     def _publish_branch(self, row: DraftRow, branch: Branch, *, fresh: bool) -> None:
         entry = Entry(row.key(branch.accepted, branch.bonus), tuple(branch.tokens), FIRST_ENTRY)

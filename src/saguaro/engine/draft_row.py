@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import torch
 
 from saguaro.algorithm.odds import Guesses
+from saguaro.config import MAX_BUDGET
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
 from saguaro.models.grammar import Follower
@@ -68,6 +69,7 @@ class DraftRow:
         self.predicted = -1
         self.after_hit = True
         self.branches: dict[tuple[int, int], Branch] = {}
+        self.used = 0  # records of the channel that branches of this round have had
         self.waiting: Key | None = None
         self.given_up: Key | None = None
         self.wanted = 0
@@ -215,6 +217,7 @@ class DraftRow:
         for branch in self.branches.values():
             self.reserve.give_back(branch.slots)
         self.branches = {}
+        self.used = 0
         self.predicted = -1
 
     def open_branch(self, outcome: tuple[int, int], odds: float, most: int) -> Branch | None:
@@ -223,14 +226,16 @@ class DraftRow:
         """
         if outcome in self.branches:
             return None
-        index = len(self.branches) + 1
+        index = self.used + 1
         if len(self.branches) >= most:
             last = min(self.branches.values(), key=lambda branch: branch.odds, default=None)
             if last is None or last.odds >= odds:
                 return None
             del self.branches[last.accepted, last.bonus]
             self.reserve.give_back(last.slots)
-            index = last.index
+            if not last.tokens or index > MAX_BUDGET:  # tokens that the target may still take stay in their record
+                index = last.index
+        self.used = max(self.used, index)
         branch = self.branches[outcome] = Branch(*outcome, index=index, odds=odds, worth=odds)
         return branch
 

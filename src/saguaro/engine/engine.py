@@ -25,6 +25,8 @@ from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
 from saguaro.engine.target import Event, Failure
+from saguaro.engine.totals import Totals
+from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import ConfigError, WorkerDied
 from saguaro.transport.loopback import Loopback
 
@@ -49,10 +51,12 @@ class Engine(ABC):
     """The interface of both engines. `alarm` ends a `poll` under way (or else the next one); any thread may ring it."""
 
     def __init__(self, plan: Plan) -> None:
+        self.totals = Totals(plan)
         self.alarm = Alarm()
         self.plan = plan
         self.settings: Settings = settings_of(plan)
         self.measured: dict[str, dict[int, float]] = {}
+        self._events: deque[Event] = deque()
 
     @abstractmethod
     def submit(self, submission: Submission) -> None:
@@ -73,6 +77,26 @@ class Engine(ABC):
     @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Measured times, running estimates, warnings."""
+
+    def trace(self) -> list[ProcessTrace]:
+        """What target and draft did since the last call, with the option `trace`.
+
+        Raises:
+            ConfigError: when the engine was opened without it.
+        """
+        if not self.plan.config.trace:
+            raise ConfigError("this engine keeps no trace; open it with trace=True.")
+        return self._traces()
+
+    @abstractmethod
+    def _traces(self) -> list[ProcessTrace]: ...
+
+    def _hand_out(self) -> list[Event]:
+        """The events that there are, counted and logged."""
+        events = list(self._events)
+        self._events.clear()
+        self.totals.took(events)
+        return events
 
     @abstractmethod
     def close(self) -> None:
@@ -123,7 +147,6 @@ class LoopbackEngine(Engine):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._events: deque[Event] = deque()
         with torch.inference_mode():
             self.target = build_target(plan, self._events.append)
             self.port: Loopback | None = None
@@ -143,9 +166,11 @@ class LoopbackEngine(Engine):
         self._settle_plan()
 
     def submit(self, submission: Submission) -> None:
+        self.totals.submitted(submission)
         self.target.submit(submission)
 
     def abort(self, request: int) -> None:
+        self.totals.left(request)
         self.target.abort(request)
 
     def poll(self, seconds: float) -> list[Event]:
@@ -158,21 +183,25 @@ class LoopbackEngine(Engine):
                 if self._events or left <= 0:
                     break
                 wait_any([self.alarm], left)
-        events = list(self._events)
-        self._events.clear()
-        return events
+        return self._hand_out()
 
     def _apply(self, settings: Settings) -> None:
         self.target.configure(settings)
 
     def statistics(self) -> dict[str, Any]:
-        answer = {"plan": self.plan.summary(), "measured": self.measured, **self.target.statistics()}
+        plan, totals = self.plan.summary(), self.totals.summary()
+        answer = {"plan": plan, "measured": self.measured, "totals": totals, **self.target.statistics()}
         if self.port is not None:
             answer["draft"] = self.draft.statistics()
         return answer
 
+    def _traces(self) -> list[ProcessTrace]:
+        rings = [self.target.trace, self.draft.activity.trace if self.port is not None else None]
+        return [ring.take() for ring in rings if ring is not None]
+
     def close(self) -> None:
         self.alarm.close()
+        self.totals.close()
         if self.port is not None:
             self.port.close()
 
@@ -182,7 +211,6 @@ class ProcessEngine(Engine):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._events: deque[Event] = deque()
         self.supervisor: DraftSupervisor | None = None
         self._target = Worker("target", plan.target.device, (plan,))
         try:
@@ -236,9 +264,11 @@ class ProcessEngine(Engine):
         self._settle_plan()
 
     def submit(self, submission: Submission) -> None:
+        self.totals.submitted(submission)
         self._target.send("submit", submission)
 
     def abort(self, request: int) -> None:
+        self.totals.left(request)
         self._target.send("abort", request)
 
     def poll(self, seconds: float) -> list[Event]:
@@ -253,9 +283,7 @@ class ProcessEngine(Engine):
             if self._events or self.alarm.rang() or left <= 0:
                 break
             wait_any([self._target.connection, self.alarm], min(left, 0.2))
-        events = list(self._events)
-        self._events.clear()
-        return events
+        return self._hand_out()
 
     def _apply(self, settings: Settings) -> None:
         self._target.send("configure", settings)
@@ -271,12 +299,20 @@ class ProcessEngine(Engine):
         return {
             "plan": self.plan.summary(),
             "measured": self.measured,
+            "totals": self.totals.summary(),
             "draft_restarts": restarts,
             **answer,
         }
 
+    def _traces(self) -> list[ProcessTrace]:
+        self._target.send("trace")
+        found: list[ProcessTrace] = self._expect("trace", ANSWER_SECONDS)
+        draft = self.supervisor.trace() if self.supervisor is not None else None
+        return found if draft is None else [*found, draft]
+
     def close(self, *, kill: bool = False) -> None:
         self.alarm.close()
+        self.totals.close()
         if self.supervisor is not None:
             self.supervisor.close()
         if kill:

@@ -25,7 +25,9 @@ from saguaro.config import FanOut, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed
 from saguaro.engine.metrics import Estimates
+from saguaro.engine.misses import NO_LOOKUP, Lookup, answered, look_up
 from saguaro.engine.sequence import Proposed, Sequence
+from saguaro.engine.trace import Ring
 from saguaro.models.grammar import MOST_FORCED
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
@@ -59,7 +61,9 @@ class Settings:
 
 @dataclass(slots=True)
 class Open:
-    """A row between its outcome and its proposal. `forced`: the tokens that its grammar makes certain."""
+    """A row between its outcome and its proposal. `forced`: the tokens that its grammar makes certain; `found`: there
+    was an entry that could be taken.
+    """
 
     sequence: Sequence
     key: Key
@@ -69,12 +73,15 @@ class Open:
     wanted: int = 0
     pending: bool = False
     entry: Entry | None = None
+    lookup: Lookup = NO_LOOKUP
+    found: bool = False
 
 
 class Proposer:
     """The look-up, the fallback and the talk with the draft."""
 
-    def __init__(self, estimates: Estimates, vocab: int, settings: Settings) -> None:
+    def __init__(self, estimates: Estimates, vocab: int, settings: Settings, trace: Ring | None = None) -> None:
+        self.trace = trace
         self.estimates = estimates
         self.vocab = vocab
         self.port: TargetPort | None = None
@@ -159,25 +166,32 @@ class Proposer:
     def propose(self, rows: Rows[tuple[Sequence, int, int]]) -> float:
         """Decide the next proposal of each row (sequence, committed length before, accepted); seconds spent waiting."""
         began = time.monotonic()
-        waited = self.waited["depth"] + self.waited["pending"]
-        for s, _, _ in rows:
-            s.proposed = Proposed()
+        before = self.waited["depth"], self.waited["pending"]
+        for s, _, accepted in rows:
+            s.proposed = Proposed(lookup=Lookup(accepted, s.tokens[-1]))
         if self.port is None:
             for s, _, _ in rows:
                 s.round += 1
             return 0.0
         self._let_draft_run(rows)
         self._others = round((len(rows) - 1) * (1 + self._mean_depth))
+        looked = time.monotonic()
         opened = [self._open(s, base, accepted) for s, base, accepted in rows]
+        if self.trace is not None:
+            self.trace.span("look-up", looked, time.monotonic(), {"rows": len(rows)})
         pending = [o for o in opened if o is not None and o.pending]
         for o in pending:
             self._settle(o)
         seconds = time.monotonic() - began
-        for s, _, _ in rows:
+        depth, pending_for = self.waited["depth"] - before[0], self.waited["pending"] - before[1]
+        handover = seconds - depth - pending_for
+        for (s, _, _), row in zip(rows, opened, strict=True):
             s.round += 1
-            s.proposed.wait_seconds = seconds
+            s.proposed.wait_seconds, s.proposed.waits = seconds, (depth, pending_for, handover)
+            if row is not None:
+                s.proposed.lookup = answered(row.lookup, s.proposed.source, found=row.found)
         self._mean_depth = sum(len(s.proposed.tokens) for s, _, _ in rows) / len(rows)
-        self.waited["handover"] += seconds - (self.waited["depth"] + self.waited["pending"] - waited)
+        self.waited["handover"] += handover
         self.waited["rounds"] += 1
         return seconds
 
@@ -199,14 +213,17 @@ class Proposer:
         key = s.key(base, accepted, s.tokens[-1])
         forced = s.forced(MOST_FORCED)
         o = Open(s, key, limit=max(s.limit(self.settings.lookahead), len(forced)), forced=forced)
+        prepares = self.settings.branches and self.settings.lookahead > 0
+        o.lookup = look_up(self.port, s.row, key) if prepares else Lookup(accepted, key.bonus)
         ready = self.port.caught_up(s.row, s.request) and self._draft_lives()
         if self.settings.rejection:
             self._open_rejection(o, ready)
+            o.found = o.lookup.covered and not o.pending  # it may have had a token: only an answer would tell
             return o
         entry = self._valid(self.port.find(s.row, key))
         cached = min(len(entry.tokens), o.limit) if entry else 0
         available = max(cached, len(forced))
-        o.covered, o.entry = cached > 0, entry
+        o.covered, o.entry, o.found = cached > 0, entry, entry is not None and bool(entry.tokens)
         may_wait = ready and (o.covered or self.fallback.asks_draft)
         o.wanted = self._depth(o, available, may_wait)
         if available and o.wanted <= available:
@@ -270,6 +287,8 @@ class Proposer:
 
     def _decide(self, o: Open, source: str, tokens: tuple[int, ...]) -> None:
         key = o.key
+        if self.trace is not None:
+            self.trace.sent(time.monotonic(), key.request, key.round)
         self._send(
             Decided(key.request, key.round, key.base, key.accepted, key.bonus, source, o.pending, o.wanted, tokens)
         )
@@ -330,7 +349,10 @@ class Proposer:
         # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.
         now = time.monotonic()
         ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
-        self.waited["depth" if o.covered else "pending"] += ended - began
+        kind = "depth" if o.covered else "pending"
+        self.waited[kind] += ended - began
+        if self.trace is not None:
+            self.trace.span(f"wait, {kind}", began, now, {"request": s.request, "wanted": o.wanted})
         self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
 
     def _take_own(self, o: Open) -> None:

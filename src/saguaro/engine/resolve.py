@@ -15,6 +15,7 @@ from saguaro.algorithm.fan_out import FAN_OUT
 from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
 from saguaro.device import Device, default_devices, parse_device
 from saguaro.drafting.drafters import DRAFTERS
+from saguaro.engine.round_log import check_writable
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.models.config import ModelConfig
@@ -94,6 +95,8 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     mode = config.mode
     if mode == "auto":
         mode = "ssd" if config.draft is not None else "ar"
+    if config.round_log is not None:
+        check_writable(config.round_log)
     DRAFTERS.check(config.drafter)
     check_fan_out(config.fan_out)
     default_target, default_draft = default_devices(mode)

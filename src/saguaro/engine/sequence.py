@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.terms import DraftLaw
+from saguaro.engine.misses import NO_LOOKUP, Lookup
 from saguaro.execution.sampler import Draw
 from saguaro.models.grammar import Follower
 from saguaro.paging import PageTable
@@ -38,7 +39,8 @@ class Submission:
 class Proposed:
     """The proposal of the next round: tokens, where they came from, and how deep the entry was that gave them.
 
-    The first `forced` of them are the only ones that a grammar allows.
+    The first `forced` of them are the only ones that a grammar allows. `lookup` is the look-up before it, `waits` the
+    parts of `wait_seconds`: for depth, for a pending proposal, for handing over.
     """
 
     tokens: tuple[int, ...] = ()
@@ -48,11 +50,16 @@ class Proposed:
     wait_seconds: float = 0.0
     pending: bool = False
     forced: int = 0
+    lookup: Lookup = NO_LOOKUP
+    waits: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
 class RoundReport:
-    """What one round of one row did; the parent adds these up (DESIGN section 5)."""
+    """What one round of one row did; the parent adds these up (`counting.py`).
+
+    `lookup` and `waits` are those of the proposal that the round verified; `rows` is how many requests its pass ran.
+    """
 
     tokens: list[int]
     proposed: int
@@ -68,6 +75,10 @@ class RoundReport:
     prompt_logprobs: list[TokenLogprob] | None = None
     cached_tokens: int = 0
     preemptions: int = 0
+    round: int = 0
+    lookup: Lookup = NO_LOOKUP
+    waits: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    rows: int = 1
 
 
 @dataclass(slots=True)

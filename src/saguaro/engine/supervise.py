@@ -15,12 +15,13 @@ from typing import Any
 
 from saguaro.engine.launch import Worker
 from saguaro.engine.resolve import Plan
+from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError
 from saguaro.transport.mailbox import MailboxShape, MailboxTarget, create
 
 log = logging.getLogger(__name__)
 
-SILENCE_SECONDS, STATISTICS_SECONDS = 3.0, 5.0
+SILENCE_SECONDS, ANSWER_SECONDS = 3.0, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 MAX_ENTRIES = 65
 MAX_TOKENS = 16
@@ -96,15 +97,23 @@ class DraftSupervisor:
 
     def statistics(self) -> dict[str, Any] | None:
         """The draft's own counters; None while there is no draft that answers."""
+        answer: dict[str, Any] | None = self._ask("statistics")
+        return answer
+
+    def trace(self) -> ProcessTrace | None:
+        """What this generation of the draft did; None while there is no draft that answers."""
+        answer: ProcessTrace | None = self._ask("trace")
+        return answer
+
+    def _ask(self, name: str) -> Any:
         draft = self.current
         if draft is None or not draft.ready:
             return None
         try:
-            draft.worker.send("statistics")
-            answer: dict[str, Any] = draft.worker.expect("statistics", STATISTICS_SECONDS)
+            draft.worker.send(name)
+            return draft.worker.expect(name, ANSWER_SECONDS)
         except (SaguaroError, OSError):
             return None
-        return answer
 
     def check(self) -> None:
         """Look after the draft; called often, never blocks for long."""

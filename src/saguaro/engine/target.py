@@ -27,6 +27,8 @@ from saguaro.engine.metrics import Estimates, Pace
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.target_trace import trace_answers, trace_pass
+from saguaro.engine.trace import Ring
 from saguaro.engine.verifying import outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
@@ -73,6 +75,7 @@ class TargetWorker:
         settings: Settings,
         grammars: Grammars,
         emit: Callable[[Event], None],
+        trace: Ring | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -81,7 +84,8 @@ class TargetWorker:
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16)
-        self.proposer = Proposer(self.estimates, vocab, settings)
+        self.proposer = Proposer(self.estimates, vocab, settings, trace)
+        self.trace = trace
         self.warnings: list[str] = []
         self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
 
@@ -151,6 +155,8 @@ class TargetWorker:
         drawing = ended - verified
         seconds = passed + drawing  # what a local draft took for its own prompt is not the target's
         filled = self._account(work, seconds)
+        if self.trace is not None:
+            trace_pass(self.trace, work, (began, began + passed, verified, ended))
         self.seconds["draw"] += drawing
         for w in work:
             if not w.ends:
@@ -167,13 +173,18 @@ class TargetWorker:
                 continue
             if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
                 self.estimates.verified(len(s.proposed.tokens), accepted)
-            self._finish_round(s, accepted, tokens, (seconds, drawing), logprobs)
+            self._finish_round(s, accepted, tokens, (seconds, drawing), len(work), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
                 going_on.append((s, base, accepted))
-        self.seconds["report"] += time.monotonic() - ended
+        reported = time.monotonic()
+        self.seconds["report"] += reported - ended
+        if self.trace is not None:
+            self.trace.span("report", ended, reported)
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
         self.seconds["propose"] += waited
+        if self.trace is not None and self.proposer.settings.branches:
+            trace_answers(self.trace, [s for s, _, _ in going_on], time.monotonic())
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
@@ -250,10 +261,11 @@ class TargetWorker:
         accepted: int,
         tokens: Rows[int],
         times: tuple[float, float],
+        count: int,
         logprobs: list[TokenLogprob] | None,
     ) -> None:
-        """Commit an outcome and report it. `times`: seconds of the whole pass, and of drawing. The outcome of a prompt
-        is (0, t_0); the first token never waits for the draft.
+        """Commit an outcome and report it. `times`: seconds of the whole pass, and of drawing; `count`: the rows of
+        the pass. The outcome of a prompt is (0, t_0); the first token never waits for the draft.
         """
         first = not s.prefilled
         kept = s.commit(list(tokens))
@@ -275,6 +287,10 @@ class TargetWorker:
             prompt_logprobs=s.prompt_logprobs if first and s.submission.prompt_logprobs is not None else None,
             cached_tokens=s.cached_tokens,
             preemptions=s.preemptions,
+            round=s.round,
+            lookup=p.lookup,
+            waits=p.waits,
+            rows=count,
         )
         if s.finish is not None:
             self._leave(s)

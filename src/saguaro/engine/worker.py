@@ -83,19 +83,18 @@ def run_target(connection: Connection, plan: Plan) -> None:
     from saguaro.transport.loopback import Loopback
 
     worker = build_target(plan, lambda event: connection.send(("event", event)))
-    measures: tuple[Any, ...] = (worker.measure,)
+    local: Any = None
     if plan.mode == "sd":
         port = Loopback()
         local = build_draft(plan, port)
         port.step = local.step
         worker.attach(port)
-        measures = (worker.measure, local.measure)
     _ready(connection)
     while True:
         busy = worker.step()
         while connection.poll(0 if busy else 0.05):
             name, value = connection.recv()
-            _target_command(worker, measures, connection, name, value)
+            _target_command(worker, local, connection, name, value)
             busy = True
 
 
@@ -106,7 +105,7 @@ def _ready(connection: Connection) -> None:
     connection.send(("hello", {"pid": os.getpid()}))
 
 
-def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connection, name: str, value: Any) -> None:
+def _target_command(worker: Any, local: Any, connection: Connection, name: str, value: Any) -> None:
     from saguaro.transport.mailbox import MailboxTarget
 
     if name == "submit":
@@ -121,9 +120,14 @@ def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connecti
     elif name == "no_draft":
         worker.attach(None)
     elif name == "measure":
-        connection.send(("measured", [measure(**value) for measure in measures]))
+        both = [worker] if local is None else [worker, local]
+        connection.send(("measured", [each.measure(**value) for each in both]))
     elif name == "statistics":
-        connection.send(("statistics", worker.statistics()))
+        drafts = {} if local is None else {"draft": local.statistics()}
+        connection.send(("statistics", worker.statistics() | drafts))
+    elif name == "trace":
+        rings = [worker.trace] if local is None else [worker.trace, local.activity.trace]
+        connection.send(("trace", [ring.take() for ring in rings if ring is not None]))
 
 
 def _open_mailbox(kind: type, path: str, shape: MailboxShape) -> Any:
@@ -158,6 +162,8 @@ def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: Mailbo
                     connection.send(("measured", worker.measure(**value)))
                 elif name == "statistics":
                     connection.send(("statistics", worker.statistics()))
+                elif name == "trace" and worker.activity.trace is not None:
+                    connection.send(("trace", worker.activity.trace.take()))
 
 
 if __name__ == "__main__":

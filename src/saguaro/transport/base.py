@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -40,6 +40,19 @@ class Entry:
     kind: int = 1
 
 
+class Chosen(NamedTuple):
+    """What the draft has chosen to prepare in a round: branches for k = 0 ... `positions` - 1, in all `branches`.
+
+    `same_accepted`: there is one for the k that was asked for; `same_outcome`: there is one for the outcome itself.
+    Branches without tokens count.
+    """
+
+    positions: int
+    branches: int
+    same_accepted: bool
+    same_outcome: bool
+
+
 @dataclass(frozen=True, slots=True)
 class DraftStatus:
     """What the draft says of itself; times are of the monotonic clock, which all processes of a host share.
@@ -65,10 +78,15 @@ class TargetPort(Protocol):
         """Queue a message; False when the peer does not take any more (it is then as good as dead)."""
 
     def find(self, row: int, key: Key) -> Entry | None:
-        """The entry for `key`, or None. Never blocks; entries with another tag are not seen."""
+        """The entry for `key`, or None. Never blocks; entries with another tag are not seen, nor those that have no
+        token yet and may get some.
+        """
 
     def entries(self, row: int, request: int, round_: int) -> list[Entry]:
-        """All entries for outcomes of a round, as deep as they are, in the order in which branches were opened."""
+        """All entries for outcomes of a round that `find` would see, in the order in which branches were opened."""
+
+    def chosen(self, row: int, key: Key) -> Chosen:
+        """What the draft has chosen to prepare in the round of `key`, as far as it has said so; never blocks."""
 
     def laws(self, row: int, count: int) -> torch.Tensor:
         """q of the first `count` tokens of the row's proposal, (count, V or fewer) float32; `rejection` only."""
@@ -105,7 +123,7 @@ class DraftPort(Protocol):
 
     def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
         """Make the entry visible; with `fresh` the record held another branch before, else only deeper tokens
-        follow.
+        follow. An entry without tokens says that a branch was opened.
         """
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
@@ -115,6 +133,11 @@ class DraftPort(Protocol):
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         """Say how far a row is; `full_round` is the round whose branches are complete, or -1."""
+
+    def set_chosen(self, row: int, round_: int, positions: int, branches: int) -> None:
+        """Say that in a round branches were chosen for k = 0 ... `positions` - 1, in all `branches`. Their keys were
+        published before, as entries without tokens.
+        """
 
     def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
         """Say that the draft lives, and its times; with `away` that it may be silent for so many seconds."""

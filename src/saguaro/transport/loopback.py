@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
-from saguaro.protocol.messages import Message, decode, encode
-from saguaro.transport.base import DraftStatus, Entry, Key
+from saguaro.protocol.messages import FIRST_ENTRY, Message, decode, encode
+from saguaro.transport.base import Chosen, DraftStatus, Entry, Key
 
 
 class Loopback:
@@ -28,6 +29,7 @@ class Loopback:
         self._entries: dict[int, dict[int, Entry]] = {}
         self._laws: dict[tuple[int, int], torch.Tensor] = {}
         self._rows: dict[int, tuple[int, bool, int]] = {}
+        self._chosen: dict[int, tuple[int, int, int]] = {}
         self._status = DraftStatus(0.0, 0.0, time.monotonic())
 
     # the target's end
@@ -38,13 +40,21 @@ class Loopback:
 
     def find(self, row: int, key: Key) -> Entry | None:
         for _, entry in sorted(self._entries.get(row, {}).items()):  # an answer before a branch, as in a mailbox
-            if entry.key == key:
+            if entry.key == key and _is_seen(entry):
                 return entry
         return None
 
     def entries(self, row: int, request: int, round_: int) -> list[Entry]:
         found = sorted(self._entries.get(row, {}).items())
-        return [entry for _, entry in found if (entry.key.request, entry.key.round) == (request, round_)]
+        return [e for _, e in found if (e.key.request, e.key.round) == (request, round_) and _is_seen(e)]
+
+    def chosen(self, row: int, key: Key) -> Chosen:
+        keys = [entry.key for entry in self._entries.get(row, {}).values()]
+        round_, positions, branches = self._chosen.get(row, (-1, 0, 0))
+        if round_ != key.round or self._rows.get(row, (-1,))[0] != key.request:
+            positions = branches = 0
+        same_accepted = any(replace(each, bonus=key.bonus) == key for each in keys)
+        return Chosen(positions, branches, same_accepted, key in keys)
 
     def laws(self, row: int, count: int) -> torch.Tensor:
         return torch.stack([self._laws[row, depth] for depth in range(count)])
@@ -92,7 +102,12 @@ class Loopback:
         self._laws[row, depth] = law_V
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
+        if row in self._rows and self._rows[row][0] != request:
+            self._chosen.pop(row, None)
         self._rows[row] = (request, caught_up, full_round)
+
+    def set_chosen(self, row: int, round_: int, positions: int, branches: int) -> None:
+        self._chosen[row] = (round_, positions, branches)
 
     def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
         self._status = DraftStatus(step_seconds, step_started, time.monotonic() + away, 0.0, single_seconds)
@@ -103,7 +118,13 @@ class Loopback:
     def close(self) -> None:
         self._inbox.clear()
         self._entries.clear()
+        self._chosen.clear()
         self._laws.clear()
+
+
+def _is_seen(entry: Entry) -> bool:
+    """Whether the target may take the entry, or is told that no more will come."""
+    return bool(entry.tokens) or entry.kind != FIRST_ENTRY
 
 
 def pair() -> tuple[Loopback, Loopback]:

@@ -24,13 +24,15 @@ import torch
 
 from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import FIRST_ENTRY, HEADER, Message, decode, encode
-from saguaro.transport.base import DraftStatus, Entry, Key
+from saguaro.transport.base import Chosen, DraftStatus, Entry, Key
 
 TAG = 9
 """int32 fields of a record before its tokens: depth, kind, generation, request (low, high), round, base, accepted,
 bonus.
 """
 TAG_BYTES, RECORD_HEAD, TIMES = struct.Struct("<7i"), struct.Struct("<2i"), struct.Struct("<5d")
+POSITION_BITS = 16
+"""A row state: request, caught up, full round, and what was chosen: round, positions and branches in one store."""
 TIMES_AT = 32
 POLL_SECONDS = 20e-6
 DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
@@ -113,8 +115,7 @@ class MailboxTarget(Mailbox):
         self._map[ring : ring + len(frame) - head] = frame[head:]
 
     def find(self, row: int, key: Key) -> Entry | None:
-        low, high = key.request & 0x7FFFFFFF, key.request >> 31
-        tag = TAG_BYTES.pack(self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
+        tag = self._tag(key)
         width = 4 * (TAG + self.shape.tokens)
         start = self._entries_start + row * self.shape.entries * width
         end = start + self.shape.entries * width
@@ -129,6 +130,28 @@ class MailboxTarget(Mailbox):
                     return Entry(key, tokens, kind)
             at = self._map.find(tag, at + 4, end)
         return None
+
+    def _tag(self, key: Key) -> bytes:
+        low, high = key.request & 0x7FFFFFFF, key.request >> 31
+        return TAG_BYTES.pack(self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
+
+    def chosen(self, row: int, key: Key) -> Chosen:
+        positions = branches = 0
+        state, mask = self._states[4 * row + 3], (1 << POSITION_BITS) - 1
+        if self._states[4 * row] == key.request and state >> 2 * POSITION_BITS == key.round:
+            positions, branches = state >> POSITION_BITS & mask, state & mask
+        tag = self._tag(key)
+        # The positions were read before the keys, and are written after them: a k that is chosen has its keys.
+        return Chosen(positions, branches, self._holds(row, tag[:-4]), self._holds(row, tag))
+
+    def _holds(self, row: int, tag: bytes) -> bool:
+        """Whether a record of a row has a tag that begins so, with tokens or without."""
+        width = 4 * (TAG + self.shape.tokens)
+        start = self._entries_start + row * self.shape.entries * width
+        at = self._map.find(tag, start, start + self.shape.entries * width)
+        while at >= 0 and (at - 8 - start) % width:
+            at = self._map.find(tag, at + 4, start + self.shape.entries * width)
+        return at >= 0
 
     def entries(self, row: int, request: int, round_: int) -> list[Entry]:
         found = []
@@ -201,7 +224,8 @@ class MailboxDraft(Mailbox):
             record[2:TAG] = (self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
         count = len(entry.tokens)
         record[TAG : TAG + count] = entry.tokens
-        self._times[3] = time.monotonic()
+        if count:  # the key of a branch answers nobody
+            self._times[3] = time.monotonic()
         record[0] = count
 
     def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
@@ -212,8 +236,13 @@ class MailboxDraft(Mailbox):
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         state = self._rows[row]
         state[1] = 0
+        if state[0] != request:
+            state[3] = 0
         state[0], state[2] = request, full_round
         state[1] = int(caught_up)
+
+    def set_chosen(self, row: int, round_: int, positions: int, branches: int) -> None:
+        self._rows[row, 3] = (round_ << POSITION_BITS | positions) << POSITION_BITS | branches
 
     def beat(self, step_started: float, step_seconds: float, single_seconds: float, *, away: float = 0.0) -> None:
         self._times[4] = single_seconds
