@@ -121,7 +121,7 @@ class Choice:
         m.target_wait_seconds += report.wait_seconds
         m.verify_seconds += report.verify_seconds
         m.draw_seconds += report.draw_seconds
-        if self.speculating:
+        if self.speculating and report.looked:
             m.hits += report.source == "hit"
             m.misses += report.source != "hit"
             m.hit_depth_sum += report.depth if report.source == "hit" else 0
@@ -204,7 +204,7 @@ class Intake:
                 seed,
                 Detokeniser(self.tokenizer, skip_special=params.skip_special_tokens),
                 StopStrings(params.stop),
-                self.plan.mode == "ssd" and params.speculation != 0,
+                params.speculation != 0,
             )
             for index in range(params.n)
         ]

@@ -7,6 +7,7 @@ drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a t
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,25 +16,34 @@ from typing import Any
 
 import torch
 
-from saguaro.config import check_sizes, fan_out_lists
+from saguaro.config import MODES, check_sizes, fan_out_lists
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import build_draft, build_target, settings_of
 from saguaro.engine.launch import Worker, wait_any
+from saguaro.engine.placement import Promised, better, promised, remember
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
 from saguaro.engine.target import Event, Failure
 from saguaro.errors import ConfigError, WorkerDied
+from saguaro.theory.rates import MAX_PLANNED_LOOKAHEAD, StepTimes
 from saguaro.transport.loopback import Loopback
 
+log = logging.getLogger(__name__)
+
 VERIFY_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
+ALONE_ROWS = (1, 2, 4, 8)
+MANY_ROWS = (12, 16, 24)
+"""Rows of large batches; what lies beyond goes on by the last slope."""
 STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
 MEASURE_REPEATS = 30
-MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "branches", "saguaro_c")
+MEASURE_SECONDS, ALONE_SECONDS = 3.0, 1.5
+CONFIGURABLE = (
+    "mode", "lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "branches", "saguaro_c",
+)  # fmt: skip
 ANSWER_SECONDS = 120.0
 
 
@@ -53,6 +63,7 @@ class Engine(ABC):
         self.plan = plan
         self.settings: Settings = settings_of(plan)
         self.measured: dict[str, dict[int, float]] = {}
+        self.times: StepTimes | None = None
 
     @abstractmethod
     def submit(self, submission: Submission) -> None:
@@ -82,12 +93,22 @@ class Engine(ABC):
     def _apply(self, settings: Settings) -> None: ...
 
     def configure(self, **changes: Any) -> None:
-        """Change settings between rounds: those of `CONFIGURABLE`. Without `branches` SSD is SD, with a draft apart."""
+        """Change settings between rounds: those of `CONFIGURABLE`. Without `branches` SSD is SD, with a draft apart.
+
+        `mode` fixes a gear of the engine, or gives it the choice (`auto`); `lookahead` and `budget` may be `auto`, too.
+        """
         for name in changes:
             if name not in CONFIGURABLE:
                 raise ConfigError(
                     f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
                 )
+        if "mode" in changes:
+            changes["gears"] = self._gears(changes.pop("mode"))
+        for name in ("lookahead", "budget"):
+            if name in changes:
+                changes[f"auto_{name}"] = changes[name] == "auto"
+                if changes[name] == "auto":
+                    changes[name] = getattr(self.plan, name)
         if "pacing" in changes:
             changes["lockstep"] = changes.pop("pacing") == "lockstep"
         if "fan_out" in changes:
@@ -95,15 +116,33 @@ class Engine(ABC):
             if lists := fan_out_lists(changes["fan_out"]):
                 changes.setdefault("lookahead", len(lists[0]) - 1)
                 changes.setdefault("budget", max(map(sum, lists)))
+                changes |= {"auto_lookahead": False, "auto_budget": False}
         check_sizes(changes.get("lookahead"), changes.get("budget"))
         if changes.get("saguaro_c", 1.0) != 1.0 and not self.settings.rejection:
             raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 
+    def _gears(self, mode: str) -> tuple[str, ...]:
+        """The gears that a mode allows in this engine."""
+        possible = {"ar": ("ar",), "sd": ("ar", "sd"), "ssd": ("ar", "sd", "ssd")}[self.plan.mode]
+        if mode == "auto":
+            return possible
+        if mode not in possible:
+            known = mode in MODES
+            why = "it needs another placement; open a new engine" if known else f"modes are {', '.join(MODES)}"
+            raise ConfigError(f"this engine can change to {', '.join(possible)} and auto, not to {mode!r}: {why}.")
+        return (mode,)
+
+    def _many_rows(self) -> tuple[int, ...]:
+        """Counts beyond one proposal, as far as the batch may come."""
+        most = self.plan.config.max_batch * (MAX_PLANNED_LOOKAHEAD + 1)
+        return tuple(rows for rows in MANY_ROWS if rows <= most)
+
     def _measure_sizes(self) -> dict[str, Any]:
         lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
-        context = min(MEASURE_CONTEXT, *lengths, min(lengths) - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
+        most = max(*VERIFY_ROWS, *STEP_ROWS, *self._many_rows())
+        context = min(MEASURE_CONTEXT, *lengths, min(lengths) - most - 1)
         return {"context": max(0, context), "repeats": MEASURE_REPEATS, "seconds": MEASURE_SECONDS}
 
     def _settle_plan(self) -> None:
@@ -138,8 +177,8 @@ class LoopbackEngine(Engine):
     def _measure(self) -> None:
         sizes = self._measure_sizes()
         with torch.inference_mode():
-            self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, **sizes)
-            self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, **sizes)
+            self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, beside=True, **sizes)
+            self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, beside=True, **sizes)
         self._settle_plan()
 
     def submit(self, submission: Submission) -> None:
@@ -222,18 +261,30 @@ class ProcessEngine(Engine):
             draft.worker.expect("hello", seconds=1.0)
 
     def _measure(self) -> None:
-        """Both at once: what counts is how fast each is while the other works (memory may be shared)."""
-        sizes = self._measure_sizes()
-        draft = self.supervisor.current if self.supervisor is not None else None
+        """What counts is how fast each is while the other works (memory may be shared): both are measured at once, and
+        alone where the draft may become idle.
+        """
+        measured, draft = self.measured, self.supervisor.current if self.supervisor is not None else None
+        rows = (*VERIFY_ROWS, *self._many_rows())
+        sizes = {**self._measure_sizes(), "beside": draft is not None}
         if draft is not None:
             draft.worker.send("measure", {"rows": STEP_ROWS, **sizes})
-        self._target.send("measure", {"rows": VERIFY_ROWS, **sizes})
+        self._target.send("measure", {"rows": rows, **sizes})
         answers = self._expect("measured", ANSWER_SECONDS)
-        self.measured["verify_seconds"] = answers[0]
         if draft is not None:
             answers.append(draft.worker.expect("measured", ANSWER_SECONDS))
-        self.measured["draft_step_seconds"] = answers[1]
+        measured["verify_seconds"], measured["draft_step_seconds"] = answers
+        self.times = StepTimes.of(*answers)
+        if draft is not None and self.plan.gears:
+            sizes |= {"beside": False, "seconds": ALONE_SECONDS}
+            draft.worker.send("measure", {"rows": STEP_ROWS, **sizes, "seconds": ALONE_SECONDS / 3})
+            measured["draft_step_alone_seconds"] = draft.worker.expect("measured", ANSWER_SECONDS)
+            self._target.send("measure", {"rows": (*ALONE_ROWS, *self._many_rows()), **sizes})
+            [measured["verify_alone_seconds"]] = self._expect("measured", ANSWER_SECONDS)
+            alone = (measured["verify_alone_seconds"], measured["draft_step_alone_seconds"])
+            self.times = StepTimes(alone[0], answers[0], alone[1], answers[1])
         self._settle_plan()
+        self._target.send("learn", self.times)
 
     def submit(self, submission: Submission) -> None:
         self._target.send("submit", submission)
@@ -286,5 +337,42 @@ class ProcessEngine(Engine):
 
 
 def open_engine(plan: Plan) -> Engine:
-    """The engine for a plan."""
-    return LoopbackEngine(plan) if plan.config.channel == "loopback" else ProcessEngine(plan)
+    """The engine for a plan; where it leaves the placement open, the one that promises more."""
+    if plan.config.channel == "loopback":
+        return LoopbackEngine(plan)
+    return _open_best(plan) if plan.others else ProcessEngine(plan)
+
+
+def _open_best(plan: Plan) -> Engine:
+    """Open each placement in turn, and keep the one that promises most; only one is in memory at a time."""
+    tried: list[tuple[Plan, Promised]] = []
+    engine: ProcessEngine | None = None
+    best = 0
+    for number, each in enumerate((replace(plan, others=()), *plan.others)):
+        if engine is not None:
+            engine.close()
+        engine = ProcessEngine(each)
+        assert engine.times is not None
+        found = promised(engine.times, each.gears, max_batch=each.config.max_batch, acceptance=each.acceptance)
+        tried.append((each, found))
+        if number and better(tried[best][1], found):
+            best = number
+    chosen = tried[best][0]
+    said = [f"{_where(each)} {found.rate:.1f} tokens/s in {found.gear}" for each, found in tried]
+    why = f"auto: tried at the first start, promised: {', '.join(said)}"
+    assert chosen.draft is not None
+    remember(plan.cache_dir, plan.key, chosen.target.device.text, chosen.draft.device.text, why)
+    log.info(why)
+    assert engine is not None
+    if best != len(tried) - 1:
+        engine.close()
+        engine = ProcessEngine(chosen)
+    engine.plan = replace(engine.plan, why=why)
+    return engine
+
+
+def _where(plan: Plan) -> str:
+    """The devices of a plan."""
+    assert plan.draft is not None
+    target, draft = plan.target.device.text, plan.draft.device.text
+    return target if target == draft else f"{target} + {draft}"

@@ -52,7 +52,9 @@ class Proposed:
 
 @dataclass(slots=True)
 class RoundReport:
-    """What one round of one row did; the parent adds these up (DESIGN section 5)."""
+    """What one round of one row did; the parent adds these up (DESIGN section 5). `looked`: its proposal was looked up
+    in the speculation cache, so that it was a hit or a miss.
+    """
 
     tokens: list[int]
     proposed: int
@@ -64,6 +66,7 @@ class RoundReport:
     draw_seconds: float
     time: float
     finish: str | None = None
+    looked: bool = False
     logprobs: list[TokenLogprob] | None = None
     prompt_logprobs: list[TokenLogprob] | None = None
     cached_tokens: int = 0
@@ -76,8 +79,8 @@ class Sequence:
 
     `kv` counts the leading positions whose keys and values the target holds; in all but the last it is *filling*.
     `row` is its place among the running rows, -1 while it waits. `filed` pages can be found by other rows, `fits`
-    tokens of a proposal have room. `grammar` is where its output stands in the request's grammar,
-    `failure` why no token could be drawn when none could.
+    tokens of a proposal have room, and a draft at work has seen `drafted` tokens. `grammar` is
+    where its output stands in the request's grammar, `failure` why no token could be drawn when none could.
     """
 
     submission: Submission
@@ -88,6 +91,7 @@ class Sequence:
     kv: int = 0
     filed: int = 0
     fits: int = 0
+    drafted: int = 0
     round: int = 0
     proposed: Proposed = field(default_factory=Proposed)
     admitted: bool = False

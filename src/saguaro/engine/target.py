@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,7 @@ from saguaro.engine.metrics import Estimates, Pace
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.shifting import Shifting
 from saguaro.engine.verifying import outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
@@ -73,6 +74,8 @@ class TargetWorker:
         settings: Settings,
         grammars: Grammars,
         emit: Callable[[Event], None],
+        acceptance: Rows[float] = (),
+        rates: Mapping[str, Mapping[int, float]] | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -80,8 +83,10 @@ class TargetWorker:
         self.grammars = grammars
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
-        self.estimates = Estimates(max_lookahead=16)
+        self.estimates = Estimates(max_lookahead=16, start=acceptance)
         self.proposer = Proposer(self.estimates, vocab, settings)
+        self.shifting = Shifting(self.proposer, self.estimates, rates=rates)
+        self._looked = False
         self.warnings: list[str] = []
         self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
 
@@ -152,6 +157,7 @@ class TargetWorker:
         seconds = passed + drawing  # what a local draft took for its own prompt is not the target's
         filled = self._account(work, seconds)
         self.seconds["draw"] += drawing
+        depths = [] if filled else [(len(s.proposed.tokens), s.proposed.forced) for s in rows]
         for w in work:
             if not w.ends:
                 w.sequence.kv += w.count
@@ -165,8 +171,7 @@ class TargetWorker:
             if not tokens:
                 self._fail(s, s.failure)
                 continue
-            if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
-                self.estimates.verified(len(s.proposed.tokens), accepted)
+            self._learn(s, accepted)
             self._finish_round(s, accepted, tokens, (seconds, drawing), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
@@ -174,10 +179,20 @@ class TargetWorker:
         self.seconds["report"] += time.monotonic() - ended
         waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
         self.seconds["propose"] += waited
+        self._looked = self.proposer.settings.branches
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
             self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited)
+            self.shifting.ended(depths, seconds + waited, [s for s, _, _ in going_on])
+
+    def _learn(self, s: Sequence, accepted: int) -> None:
+        """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
+        if s.proposed.forced or not s.prefilled or not self.proposer.settings.lookahead:
+            return
+        self.estimates.verified(len(s.proposed.tokens), accepted)
+        if self._looked and s.admitted:
+            self.estimates.looked_up(s.proposed.source == "hit")
 
     def _fits(self, s: Sequence) -> int:
         """Tokens of the next proposal that there is room for."""
@@ -271,6 +286,7 @@ class TargetWorker:
             draw_seconds=times[1],
             time=time.monotonic(),
             finish=s.finish,
+            looked=self._looked,
             logprobs=None if logprobs is None else logprobs[: len(kept)],
             prompt_logprobs=s.prompt_logprobs if first and s.submission.prompt_logprobs is not None else None,
             cached_tokens=s.cached_tokens,
@@ -291,8 +307,10 @@ class TargetWorker:
 
     # -- measuring ------------------------------------------------------------------------------------------------
 
-    def measure(self, rows: Rows[int], **sizes: Any) -> dict[int, float]:
-        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included."""
+    def measure(self, rows: Rows[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
+        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included; `beside` a
+        draft at work, or alone.
+        """
         draw = Draw(Sampling(), 0)
 
         def verify(span: Span) -> None:
@@ -301,12 +319,12 @@ class TargetWorker:
             draw_tokens(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(verify, self.scheduler.pool, rows, **sizes)
-        self.estimates.verify.measured(times)
+        self.estimates.measured(times, beside=beside)
         return times
 
     def configure(self, settings: Settings) -> None:
         """New settings from the next round on."""
-        self.proposer.configure(settings)
+        self.shifting.configure(settings)
 
     def statistics(self) -> dict[str, Any]:
         """Running estimates and counters, as plain values."""
@@ -320,7 +338,8 @@ class TargetWorker:
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
             "untold_rows": proposer.untold,
-            "warnings": [*self.warnings, *self.proposer.warnings],
+            "warnings": [*self.warnings, *self.proposer.warnings, *self.shifting.warnings],
+            **self.shifting.statistics(),
             "seconds": dict(self.seconds),
             "pages": self.scheduler.pool.num_pages,
             "pages_used": self.scheduler.pool.used,

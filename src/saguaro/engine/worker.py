@@ -122,6 +122,8 @@ def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connecti
         worker.attach(None)
     elif name == "measure":
         connection.send(("measured", [measure(**value) for measure in measures]))
+    elif name == "learn":
+        worker.shifting.learn(value)
     elif name == "statistics":
         connection.send(("statistics", worker.statistics()))
 
