@@ -4,8 +4,8 @@
 
 One engine a placement runs the grid, reconfigured between requests; settings take turns prompt by prompt. The
 three best, AR and `auto` (an engine of its own, which has no option but the devices) are then run again in turns, and
-only those numbers are compared. Prompts are known from the first run on, so that decoding alone is measured. Every output is
-compared with AR's. The record goes to benchmarks/results/auto-grid.json.
+only those numbers are compared. Prompts are known from the first run on, so that decoding alone is measured. Every
+output is compared with AR's. The record goes to benchmarks/results/auto-grid.json.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def prompts(count: int) -> list[str]:
     return [json.loads(line)["prompt"] for line in lines[:count]]
 
 
-def piece(llm: LLM, texts: Sequence[str], first: int, tokens: int) -> tuple[float, list[list[int]]]:
+def piece(llm: LLM, texts: Sequence[str], tokens: int) -> tuple[float, list[list[int]]]:
     """Tokens a second of all rows while these prompts decode together, and their ids."""
     params = SamplingParams(temperature=0.0, seed=0, max_tokens=tokens, ignore_eos=True)
-    requests = [Request(first + i, text, params) for i, text in enumerate(texts)]
+    requests = [Request(i, text, params) for i, text in enumerate(texts)]
     done = [one.completion for one in closed_loop(Session(llm), requests, len(requests)).served]
     speed = sum((len(c.token_ids) - 1) / c.metrics.decode_seconds for c in done)
     return speed, [c.token_ids for c in done]
@@ -90,18 +90,18 @@ class Comparison:
     def __init__(self) -> None:
         self.compared = 0
         self.different: list[str] = []
-        self._known: dict[tuple[int, int], list[int]] = {}
+        self._longest: dict[str, list[int]] = {}
 
-    def add(self, name: str, first: int, ids: Sequence[list[int]]) -> None:
+    def add(self, name: str, texts: Sequence[str], ids: Sequence[list[int]]) -> None:
         """Compare outputs, as far as both go."""
-        for number, own in enumerate(ids, start=first):
-            for (prompt, _), known in list(self._known.items()):
-                if prompt == number:
-                    self.compared += 1
-                    length = min(len(known), len(own))
-                    if known[:length] != own[:length]:
-                        self.different.append(f"{name}, prompt {number}")
-            self._known.setdefault((number, len(own)), own)
+        for text, own in zip(texts, ids, strict=True):
+            known = self._longest.setdefault(text, own)
+            length = min(len(known), len(own))
+            self.compared += known is not own
+            if known[:length] != own[:length]:
+                self.different.append(f"{name}: {text[:40]!r}")
+            if len(own) > len(known):
+                self._longest[text] = own
 
 
 def grid(llm: LLM, every: Sequence[Candidate], texts: Sequence[str], batch: int, tokens: int, same: Comparison) -> None:
@@ -110,9 +110,9 @@ def grid(llm: LLM, every: Sequence[Candidate], texts: Sequence[str], batch: int,
         shift = turn * (len(every) // 2)
         for each in (*every[shift:], *every[:shift]):
             llm.configure(**each.changes)
-            speed, ids = piece(llm, texts[first : first + batch], first, tokens)
+            speed, ids = piece(llm, texts[first : first + batch], tokens)
             each.speeds.append(speed)
-            same.add(each.name, first, ids)
+            same.add(each.name, texts[first : first + batch], ids)
 
 
 def again(
@@ -124,9 +124,9 @@ def again(
         for each, llm in (*lanes[shift:], *lanes[:shift]):
             if each.changes:
                 llm.configure(**each.changes)
-            speed, ids = piece(llm, texts[first : first + batch], first, tokens)
+            speed, ids = piece(llm, texts[first : first + batch], tokens)
             each.speeds.append(speed)
-            same.add(each.name, first, ids)
+            same.add(each.name, texts[first : first + batch], ids)
 
 
 def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
             texts = prompts(options.prompts if batch == 1 else batch * max(1, options.prompts // 4))
             tokens = options.tokens if batch == 1 else max(8, options.tokens // 2)
             for each in (llm, auto):  # prompts are computed once
-                piece(each, texts[: max(options.batches)], 0, WARMUP_TOKENS)
+                piece(each, texts[: max(options.batches)], WARMUP_TOKENS)
             tried = candidates(split=name == "split")
             began = time.monotonic()
             grid(llm, tried, texts, batch, tokens, same)

@@ -204,6 +204,25 @@ def test_a_profile_gives_the_first_rates() -> None:
     assert "sd" in changed
 
 
+def test_a_round_that_was_held_up_counts_little() -> None:
+    gears = Gears(("ar",), start="ar", promise=lambda gear, rows: 1.0, unit=lambda rows: 0.1)
+    for seconds in (*[0.1] * 20, 100.0, *[0.1] * 5):
+        gears.ended(Round([0], 0, seconds), [1.0])
+    assert gears.worth("ar", 1) > 0.85
+
+
+def test_what_is_known_outlives_a_gear_that_was_not_allowed() -> None:
+    world = World()
+    world.run(100)
+    known = world.chooser.worth("ssd", 1)
+    world.chooser.allow(("sd",))
+    assert world.chooser.gear == "sd"
+    world.run(50)
+    world.chooser.allow(("ar", "sd", "ssd"))
+    assert world.chooser.gear == "sd"
+    assert world.chooser.worth("ssd", 1) == pytest.approx(known, rel=0.1)
+
+
 def test_buckets() -> None:
     assert [bucket_of(rows) for rows in (1, 2, 3, 4, 5, 8, 9, 16)] == [0, 1, 2, 2, 3, 3, 4, 4]
     assert [bucket_name(bucket) for bucket in range(4)] == ["1", "2", "3-4", "5-8"]

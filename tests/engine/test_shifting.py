@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from saguaro.algorithm import waiting
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.shifting import Shifting, gear_of, in_gear
@@ -122,6 +123,20 @@ def test_lookahead_follows_acceptance_unless_it_was_given(opened) -> None:
     shifting, _ = opened(fixed)
     run(shifting, 130, even)
     assert shifting.base.lookahead == 4
+
+
+def test_the_waiting_rule_counts_the_rows_beside() -> None:
+    """Where 16 rows take twice the time of 8, a proposal pays alone and does not in a batch of 8."""
+    estimates = Estimates(16)
+    estimates.measured(VERIFY, beside=False)
+
+    def depth(count: int) -> int:
+        seconds = [estimates.verify_seconds(count - 1 + d + 1) for d in range(5)]
+        expected = waiting.expected_tokens(estimates.acceptance(4))
+        return waiting.choose_depth([0.0] * 5, seconds, expected, count / estimates.verify_seconds(count))
+
+    assert depth(1) == 4
+    assert depth(8) == 0
 
 
 def test_settings_by_hand_keep_the_gear_where_it_is_allowed(opened) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 GEARS = ("ar", "sd", "ssd")
 DECAY = 0.97
 DEPTHS = 20
+STEADY_ROUNDS, OUTLIER = 4, 3.0
 MARGIN, UNTRIED_MARGIN = 1.04, 1.10
 """A gear must promise so many times what the present one gives; more where the promise is theory alone."""
 CHECK_ROUNDS, DWELL_ROUNDS = 4, 8
@@ -74,8 +75,11 @@ class Record:
 
     def add(self, r: Round, unit: float) -> None:
         """Add a round; `unit` is the time of a pass of its rows without proposals."""
+        units = r.seconds / unit
+        if self.rounds >= STEADY_ROUNDS:  # something else has held the machine up
+            units = min(units, OUTLIER * self.units / self.rounds)
         self.rounds += 1
-        self.units += r.seconds / unit
+        self.units += units
         self.certain += r.certain / r.rows
         for depth in r.depths:
             self.depths[min(depth, DEPTHS - 1)] += 1 / r.rows
@@ -170,6 +174,13 @@ class Gears:
                 lately = self._experience(bucket_of(rows), gear).lately
                 lately.rounds, lately.units = 1.0, 1.0
                 lately.depths[0] = rate * self._unit(rows) / rows
+
+    def allow(self, allowed: Sequence[str]) -> None:
+        """Other gears to choose among; what is known of all of them stays."""
+        self.allowed = tuple(allowed)
+        self._trial = None
+        if self.gear not in self.allowed:
+            self._change(self.allowed[-1])
 
     # -- one round ----------------------------------------------------------------------------------------------------
 

@@ -83,13 +83,14 @@ class Shifting:
 
     def _open(self) -> None:
         allowed = self.base.gears or (gear_of(self.base),)
-        old = self.gears
         if self._measured is None or self.base.lockstep:
             self.gears = None
-        elif old is None or old.allowed != allowed:
-            start = old.gear if old is not None and old.gear in allowed else allowed[-1]
+        elif self.gears is None:
+            start = max(allowed, key=lambda gear: self._promise(gear, 1))
             self.gears = Gears(allowed, start=start, promise=self._promise, unit=self._unit)
             self.gears.seed(self._rates)
+        else:
+            self.gears.allow(allowed)
         self._apply(self.gears.gear if self.gears is not None and len(allowed) > 1 else self._fixed())
 
     def _apply(self, gear: str | None) -> None:
