@@ -34,10 +34,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--dtype", default="int8")
     options = parser.parse_args()
-    ssd = {"branches": True, "lookahead": options.lookahead}
+    ssd = {"mode": "ssd", "lookahead": options.lookahead}
     lanes = [
-        Lane("AR", "pair", "ar", {"branches": False, "lookahead": 0}),
-        Lane("SD", "pair", "sd", {"branches": False, "lookahead": options.lookahead, "fallback": "neural"}),
+        Lane("AR", "pair", "ar", {"mode": "ar"}),
+        Lane("SD", "pair", "sd", {"mode": "sd", "lookahead": options.lookahead}),
         *(Lane(f"SSD, {name}", "pair", "ssd", {**ssd, "fallback": name}) for name in FALLBACKS),
     ]
 

@@ -105,8 +105,8 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=6)
     parser.add_argument("--dtype", default="int8")
     options = parser.parse_args()
-    ssd = {"branches": True, "lookahead": options.lookahead}
-    lanes = [Lane("AR", "pair", "ar", {"branches": False, "lookahead": 0})]
+    ssd = {"mode": "ssd", "lookahead": options.lookahead}
+    lanes = [Lane("AR", "pair", "ar", {"mode": "ar"})]
     lanes += [Lane(f"SSD, {name}", "pair", "ssd", {**ssd, "fallback": name}) for name in options.fallbacks]
     found: dict[str, Any] = {}
     with LLM(

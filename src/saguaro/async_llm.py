@@ -21,7 +21,8 @@ from typing import Any
 
 from saguaro.choices import Choice, Prompt, error_of, merged, open_intake
 from saguaro.engine.driver import Driver
-from saguaro.engine.engine import about, open_engine
+from saguaro.engine.engine import open_engine
+from saguaro.engine.interface import about
 from saguaro.engine.target import Event, Failure
 from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError

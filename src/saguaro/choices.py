@@ -182,7 +182,7 @@ class Intake:
                 seed,
                 Detokeniser(self.tokenizer, skip_special=params.skip_special_tokens),
                 StopStrings(params.stop),
-                self.plan.mode == "ssd" and params.speculation != 0,
+                params.speculation != 0,
             )
             for index in range(params.n)
         ]

@@ -44,7 +44,8 @@ class EngineConfig:
     Args:
         target: a directory, a .gguf file, a hub id or `toy:...`.
         draft: the same, or None for autoregressive decoding.
-        mode: `auto` is `ssd` with a draft and `ar` without.
+        mode: `auto` tries which placement is faster where no device is named, and changes between AR, SD and SSD while
+            it runs, as it pays; without a draft it is `ar`.
         lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
         budget: B, branches of a round, or `auto`.
         fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: after a hit and

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from saguaro.choices import Choice, Prompt, error_of, open_intake
-from saguaro.engine.engine import Engine, about, open_engine
+from saguaro.engine.engine import open_engine
+from saguaro.engine.interface import Engine, about
 from saguaro.engine.target import Event, Failure
 from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError, WorkerDied

@@ -21,7 +21,7 @@ from saguaro.errors import ConfigError
 SCHEMA = 2
 """2: a run has a `rate`, and `total_tokens_per_second` counts the loaded phase of a loop, prefill included."""
 KINDS = (None, "shared_noise", "rejection")
-MODE_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD"}
+MODE_NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "auto": "auto"}
 BLOCK = re.compile(r"(<!-- figures:(?P<name>[\w.-]+) -->\n)(?P<body>.*?)(<!-- /figures -->)", re.DOTALL)
 
 

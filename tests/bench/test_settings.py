@@ -42,6 +42,16 @@ def test_equal_hardware_gives_everyone_everything(cores):
     assert len({lane.name for lane in found}) == 5
 
 
+def test_auto_has_the_devices_of_ssd_and_all_for_both(cores):
+    engine = {"target": "t", "draft": "d", "target_device": "cpu:0-2", "draft_device": "cpu:3"}
+    found = lanes(made(engine=engine, modes=("ssd", "auto"), equal_hardware=True))
+    assert [(lane.name, lane.devices, lane.options["mode"]) for lane in found] == [
+        ("ssd", "cpu:0-2 + cpu:3", "ssd"), ("auto", "cpu:0-2 + cpu:3", "auto"),
+        ("auto (all devices)", "cpu:0-3", "auto"),
+    ]  # fmt: skip
+    assert found[2].options["draft_device"] == "cpu:0-3"
+
+
 def test_union(cores):
     assert union("cpu:1", "cpu:0") == "cpu:0-1"
     assert union("cpu:2", "cpu:2") == "cpu:2"

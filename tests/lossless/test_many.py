@@ -24,7 +24,7 @@ from tests.lossless.conftest import TARGET, opened
 
 from saguaro import LLM, SamplingParams
 from saguaro.algorithm.options import Sampling
-from saguaro.engine.engine import Engine
+from saguaro.engine.interface import Engine
 from saguaro.engine.sequence import Submission
 from saguaro.engine.target import Failure
 

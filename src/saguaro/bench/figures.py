@@ -41,7 +41,7 @@ def run_figures(
     Args:
         done: completions, in order of the numbers of their requests.
         statistics: `LLM.statistics()` after the run.
-        mode: `ar`, `sd` or `ssd`.
+        mode: `ar`, `sd`, `ssd` or `auto`.
         before: `LLM.statistics()` before the run, for what it counts since the start.
     """
     metrics = [completion.metrics for completion in done]
@@ -54,7 +54,7 @@ def run_figures(
         "acceptance_length": _ratio(rounds + sum(m.accepted for m in metrics), rounds),
         "acceptance_rate": _ratio(sum(m.accepted for m in metrics), sum(m.verified for m in metrics)),
         "accepted_share": _ratio(sum(m.accepted for m in metrics), sum(m.drafted for m in metrics)),
-        "hit_rate": _ratio(hits, looked) if mode == "ssd" else None,
+        "hit_rate": _ratio(hits, looked) if mode in ("ssd", "auto") else None,
         "depth": _ratio(sum(m.hit_depth_sum for m in metrics), hits),
         "verify_ms": _ms(_ratio(sum(m.verify_seconds for m in metrics), rounds)),
         "draw_ms": _ms(_ratio(sum(m.draw_seconds for m in metrics), rounds)),
@@ -129,7 +129,7 @@ def draft_round_seconds(statistics: Mapping[str, Any], *, mode: str) -> float | 
     lookahead, budget = plan.get("lookahead"), plan.get("budget")
     if not steps or not isinstance(lookahead, int):
         return None
-    rows = budget if mode == "ssd" and isinstance(budget, int) else 1
+    rows = budget if mode != "sd" and isinstance(budget, int) else 1
     return time_for(steps, 1) + lookahead * time_for(steps, max(1, rows))
 
 

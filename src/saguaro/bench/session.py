@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from saguaro.bench.load import Delivery, Request
 from saguaro.choices import Choice, error_of
-from saguaro.engine.engine import about
+from saguaro.engine.interface import about
 from saguaro.engine.target import Failure
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 A closed loop (`batches`) keeps a number of requests running, an open loop (`rates`) lets them arrive by themselves.
 
 In the paper's placement AR and SD run on the target's device and SSD adds the draft's; with `equal_hardware` two more
-lanes give AR and SD every device that SSD has; with `both_verifications` SD and SSD run with the other kind, too.
+lanes (a third for `auto`) give AR and SD every device that SSD has; with `both_verifications` SD and SSD run with the
+other kind, too.
 Must not know: how engines work. Tests: tests/bench/test_settings.py.
 """
 
@@ -21,8 +22,12 @@ from saguaro.errors import ConfigError
 from saguaro.registry import nearest
 
 MODES = ("ar", "sd", "ssd")
+"""What is measured by default."""
+EVERY_MODE = (*MODES, "auto")
 
 
+APART = ("ssd", "auto")
+"""Modes that have the draft's device, too; the others run on the target's."""
 WAVES = 4
 """A closed loop of several rows has at least so many requests a row, so that rows start and end at different times."""
 MAX_REQUESTS = 100_000
@@ -46,7 +51,7 @@ class BenchSettings:
         engine: options of `EngineConfig` but for `mode`; `target` at least.
         prompts: raw prompts, no chat template.
         dataset: name of the prompt set, for the record.
-        modes: of `ar`, `sd`, `ssd`, in the order in which each repeat runs them.
+        modes: of `ar`, `sd`, `ssd`, `auto`, in the order in which each repeat runs them.
         temperatures: every combination with a batch or a rate is run.
         batches: closed loops that keep so many requests running; (1,) when neither this nor `rates` is given.
         rates: open loops with so many arrivals a second in the mean.
@@ -81,13 +86,13 @@ class BenchSettings:
 
     def __post_init__(self) -> None:
         for mode in self.modes:
-            if mode not in MODES:
-                hint = nearest(mode, MODES) or "."
-                raise ConfigError(f"unknown mode {mode!r}{hint} bench measures {', '.join(MODES)}.")
+            if mode not in EVERY_MODE:
+                hint = nearest(mode, EVERY_MODE) or "."
+                raise ConfigError(f"unknown mode {mode!r}{hint} bench measures {', '.join(EVERY_MODE)}.")
         if len(set(self.modes)) != len(self.modes) or not self.modes:
             raise ConfigError("modes must name each mode once, at least one.")
         if self.engine.get("draft") is None and set(self.modes) != {"ar"}:
-            raise ConfigError("sd and ssd need a draft model; give --draft, or --modes ar.")
+            raise ConfigError("sd, ssd and auto need a draft model; give --draft, or --modes ar.")
         if not self.prompts:
             raise ConfigError("a benchmark needs at least one prompt.")
         if not self.batches and not self.rates:
@@ -191,17 +196,15 @@ def lanes(settings: BenchSettings) -> list[Lane]:
     default_target, default_draft = default_devices("ssd")
     target = _given(settings.engine, "target_device", default_target)
     draft = _given(settings.engine, "draft_device", default_draft)
-    found = [_lane(settings, mode, target, draft if mode == "ssd" else target) for mode in settings.modes]
+    found = [_lane(settings, mode, target, draft if mode in APART else target) for mode in settings.modes]
     if settings.both_verifications:
         given = settings.engine.get("verification", VERIFICATIONS[0])
         [other] = [kind for kind in VERIFICATIONS if kind != given]
         turned = replace(settings, engine={**settings.engine, "verification": other})
-        found += [_lane(turned, m, target, draft if m == "ssd" else target) for m in settings.modes if m != "ar"]
+        found += [_lane(turned, m, target, draft if m in APART else target) for m in settings.modes if m != "ar"]
     if settings.equal_hardware:
         every = union(target, draft)
-        found += [
-            _lane(settings, mode, every, every, equal_hardware=True) for mode in settings.modes if mode in ("ar", "sd")
-        ]
+        found += [_lane(settings, mode, every, every, equal_hardware=True) for mode in settings.modes if mode != "ssd"]
     return found
 
 
@@ -230,7 +233,7 @@ def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_
     if mode == "ar":
         options["draft"] = None
     EngineConfig.from_options(**options)
-    devices = f"{target} + {draft}" if mode == "ssd" and draft != target else target
+    devices = f"{target} + {draft}" if mode in APART and draft != target else target
     cores = {core for text in (target, draft) for core in parse_device(text).cores}
     return Lane(mode, equal_hardware, devices, len(cores), options)
 

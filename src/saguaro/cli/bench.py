@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
     group = parser.add_argument_group("measuring")
     group.add_argument("--prompts", required=True, metavar="FILE", help="JSON Lines with a field `prompt`")
     group.add_argument("--num-prompts", type=at_least_one, default=16, help="the first N prompts (default 16)")
-    group.add_argument("--modes", type=names, default=list(MODES), help="of ar,sd,ssd (default all)")
+    group.add_argument("--modes", type=names, default=list(MODES), help="of ar,sd,ssd,auto (default ar,sd,ssd)")
     group.add_argument("--temperature", type=numbers, default=[0.0], help="one or several, by comma (default 0)")
     group.add_argument(
         "--repeats", type=at_least_one, default=3, help="passes, modes interleaved within each (default 3)"
@@ -51,7 +51,9 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="AR and SD on the target's device, SSD adds the draft's (default)",
     )
-    placement.add_argument("--equal-hardware", action="store_true", help="also AR and SD on every device that SSD has")
+    placement.add_argument(
+        "--equal-hardware", action="store_true", help="also AR, SD and auto on every device that SSD has"
+    )
     add_engine_flags(parser, without=("mode",))
 
 

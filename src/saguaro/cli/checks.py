@@ -50,7 +50,8 @@ def check_engine(config: EngineConfig) -> Checked:
     """
     from saguaro.engine.resolve import resolve
 
-    return Checked(resolve(config, **{name: str(path) for name, path in folders().items()}))
+    found = {name: str(path) for name, path in folders().items()}
+    return Checked(resolve(config, cache_dir=found.get("cache_dir"), hub_cache=found.get("hub_cache")))
 
 
 def check_prompts(checked: Checked, prompts: Sequence[str | list[int]]) -> None:

@@ -64,7 +64,7 @@ MODELS = "a directory, a .gguf file, a hub id or toy:..."
 ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "target": (str, f"the model whose output you get: {MODELS}"),
     "draft": (str, f"the smaller model that guesses: {MODELS}"),
-    "mode": (str, "auto, ar, sd or ssd"),
+    "mode": (str, "auto (whichever is fastest, also while running), ar, sd or ssd"),
     "lookahead": (whole_or_auto, "K, tokens of a proposal, or auto"),
     "budget": (whole_or_auto, "B, branches of a round, or auto"),
     "fan_out": (_fan_out, "a policy by name, or F_0,...,F_K, or F_0,...,F_K/F_0,...,F_K after hits and after misses"),

@@ -74,3 +74,16 @@ def default_devices(mode: str) -> tuple[str, str]:
     last = count - 1
     target = "cpu:0" if last == 1 else f"cpu:0-{last - 1}"
     return target, f"cpu:{last}"
+
+
+def device_without(cores: tuple[int, ...]) -> str | None:
+    """The longest run of neighbouring cores beside those, as a device string; None when there is none."""
+    allowed = allowed_cores()
+    best: list[int] = []
+    run: list[int] = []
+    for number, core in enumerate(allowed):
+        run = [] if core in cores else [*run, number]
+        best = max(best, run, key=len)
+    if not best:
+        return None
+    return f"cpu:{best[0]}" if len(best) == 1 else f"cpu:{best[0]}-{best[-1]}"

@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from saguaro.engine.metrics import PRIOR_ACCEPTANCE, PRIOR_HIT_RATE
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool, PageTable
-from saguaro.theory.acceptance import expected_tokens
+from saguaro.theory.rates import LIKELY_ROWS, MAX_PLANNED_LOOKAHEAD, StepTimes, promise
 from saguaro.theory.step_times import time_for
 
-PRIOR_ACCEPTANCE = 0.8
-MAX_PLANNED_LOOKAHEAD = 8
+PRIOR = [PRIOR_ACCEPTANCE] * MAX_PLANNED_LOOKAHEAD
 PLANNED_BUDGETS = (5, 6, 7, 8)
-LIKELY_ROWS, NEARLY_FREE = 2, 1.15
+NEARLY_FREE = 1.15
+LARGE_ROWS, FEW_REPEATS = 9, 2
+"""Passes of more rows take long and vary little: they are measured so many times only."""
 
 
 def measure_rows(
@@ -29,7 +31,7 @@ def measure_rows(
     """Median seconds of a pass that extends one row of `context` tokens by each count in `rows`.
 
     Takes about `seconds`, or as long as `repeats` passes of each count take if that is less; the first pass of each
-    count does not count, and each is measured at least once. A pool with less room is measured with what it has.
+    small count does not count, and each is measured at least once. A pool with less room is measured with what it has.
     """
     room = pool.available * pool.page_size
     rows = [count for count in rows if count <= room] or [1]
@@ -43,6 +45,8 @@ def measure_rows(
             if repeat > 1 and time.perf_counter() - started > seconds:
                 break
             for count in rows:
+                if count > LARGE_ROWS and not 0 < repeat <= FEW_REPEATS:
+                    continue
                 slots = table.slots(context, context + count)
                 began = time.perf_counter()
                 run(Span([1] * count, context, table.pages, slots, wanted=count))
@@ -64,13 +68,8 @@ class PlannedSpeculation:
 
 def plan_sd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSpeculation:
     """The lookahead with the most tokens a second when drafting and verifying take turns."""
-    best = PlannedSpeculation(1, 0, 0.0)
-    for lookahead in range(1, MAX_PLANNED_LOOKAHEAD + 1):
-        tokens = expected_tokens([PRIOR_ACCEPTANCE] * lookahead)
-        rate = tokens / (time_for(verify, lookahead + 1) + lookahead * time_for(step, 1))
-        if rate > best.tokens_per_second:
-            best = PlannedSpeculation(lookahead, 0, rate)
-    return best
+    best = promise("sd", StepTimes.of(verify, step), PRIOR, PRIOR_HIT_RATE)
+    return PlannedSpeculation(best.lookahead, 0, best.rate)
 
 
 def plan_ssd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSpeculation:
@@ -79,12 +78,7 @@ def plan_ssd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedS
     A round of the draft is an extend and K steps of the likeliest branches; the others share what rows cost little
     (`algorithm/odds.py`). The budget is one branch a position, and more where rows are nearly free.
     """
+    best = promise("ssd", StepTimes.of(verify, step), PRIOR, PRIOR_HIT_RATE)
     few = time_for(step, LIKELY_ROWS)
     free = [rows for rows in PLANNED_BUDGETS if time_for(step, rows) <= NEARLY_FREE * few]
-    best = PlannedSpeculation(1, PLANNED_BUDGETS[0], 0.0)
-    for lookahead in range(1, MAX_PLANNED_LOOKAHEAD + 1):
-        drafting = (lookahead + 1) * few
-        rate = expected_tokens([PRIOR_ACCEPTANCE] * lookahead) / max(time_for(verify, lookahead + 1), drafting)
-        if rate > best.tokens_per_second:
-            best = PlannedSpeculation(lookahead, max(PLANNED_BUDGETS[0], lookahead, *free), rate)
-    return best
+    return PlannedSpeculation(best.lookahead, max(PLANNED_BUDGETS[0], best.lookahead, *free), best.rate)

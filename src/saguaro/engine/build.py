@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from saguaro.config import fan_out_lists
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
@@ -55,6 +56,9 @@ def settings_of(plan: Plan) -> Settings:
         rejection=config.verification == "rejection",
         saguaro_c=1.0 if config.saguaro_c is None else config.saguaro_c,
         adapt_depth=config.lookahead == "auto" or plan.mode == "ssd",
+        gears=plan.gears,
+        auto_lookahead=config.lookahead == "auto" and plan.mode != "ar" and not fan_out_lists(config.fan_out),
+        auto_budget=config.budget == "auto" and plan.mode == "ssd" and not fan_out_lists(config.fan_out),
     )
 
 
@@ -91,6 +95,8 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         grammars=grammars_of(plan),
         emit=emit,
         trace=ring_of(plan, "target"),
+        acceptance=plan.acceptance,
+        rates=plan.rates,
     )
 
 

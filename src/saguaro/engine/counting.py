@@ -65,8 +65,10 @@ class RoundCounter:
         m.handover_seconds += handover
         m.verify_seconds += report.verify_seconds
         m.draw_seconds += report.draw_seconds
-        if self.looks_up:
+        if self.looks_up and report.looked:
             self._look_up(report, accepted, tried)
+        else:
+            self._was_hit = None
 
     def _look_up(self, report: RoundReport, accepted: int, tried: int) -> None:
         """The look-up that gave the round its proposal, and how that proposal fared."""

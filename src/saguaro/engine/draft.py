@@ -125,8 +125,10 @@ class DraftWorker:
             **self.activity.summary(),
         }
 
-    def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
-        """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
+    def measure(self, rows: Sequence[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
+        """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included; `beside` a target
+        at work, or alone.
+        """
         draw = Draw(Sampling(), 0)
 
         def step(span: Span) -> None:
@@ -135,7 +137,8 @@ class DraftWorker:
             self._drawer.rank(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(step, self.pool, rows, **sizes)
-        self.times.measured(times)
+        if beside or not self.times.known():
+            self.times.measured(times)
         self.times_alone.measured(times)
         return times
 
@@ -190,6 +193,9 @@ class DraftWorker:
         )
         for row in self.rows.values():
             row.drop_branches()
+            if message.lookahead and len(row.missing()) > BESIDE:  # after a time of idleness nobody waits for it
+                row.caught_up = False
+                self._tell(row)
 
     def _useless(self) -> bool:
         """Between two layers: whether news arrived that makes every row of the step in flight pointless."""

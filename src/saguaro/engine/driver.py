@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from saguaro.engine.engine import Engine, about
+from saguaro.engine.interface import Engine, about
 from saguaro.engine.resolve import Plan
 from saguaro.engine.sequence import Submission
 from saguaro.engine.target import Event

@@ -1,145 +1,35 @@
-"""What the faces talk to: requests in, events out, wherever the workers run.
+"""The two engines: the same workers in processes of their own, or in the calling process (DESIGN D4, D10).
 
-`ProcessEngine` runs target and draft in processes of their own; `LoopbackEngine` runs both in the calling process. Both
-drive the very same workers (DESIGN D4, D10). Not thread-safe: one thread at a time, but for the alarm that ends a
-`poll`; `driver.py` is that thread for callers that have several. Tests: tests/engine/, tests/processes/.
+What they have in common is `interface.py`. Tests: tests/engine/, tests/processes/.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from abc import ABC, abstractmethod
-from collections import deque
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from saguaro.config import check_sizes, fan_out_lists
-from saguaro.engine.adapt import plan_sd, plan_ssd
-from saguaro.engine.alarm import Alarm
-from saguaro.engine.build import build_draft, build_target, settings_of
+from saguaro.engine.build import build_draft, build_target
+from saguaro.engine.interface import ALONE_ROWS, STEP_ROWS, VERIFY_ROWS, Engine
 from saguaro.engine.launch import Worker, wait_any
+from saguaro.engine.placement import Promised, better, promised, remember
 from saguaro.engine.proposing import Settings
-from saguaro.engine.resolve import Plan, check_fan_out, with_measured
+from saguaro.engine.resolve import Plan
 from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
-from saguaro.engine.target import Event, Failure
-from saguaro.engine.totals import Totals
+from saguaro.engine.target import Event
 from saguaro.engine.trace import ProcessTrace
-from saguaro.errors import ConfigError, WorkerDied
+from saguaro.errors import WorkerDied
+from saguaro.theory.rates import StepTimes
 from saguaro.transport.loopback import Loopback
 
-VERIFY_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
-STEP_ROWS = (1, 2, 4, 6, 8, 12)
-MEASURE_CONTEXT = 128
-MEASURE_REPEATS = 30
-MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "branches", "saguaro_c")
+log = logging.getLogger(__name__)
+
+ALONE_SECONDS = 1.5
 ANSWER_SECONDS = 120.0
-
-
-def about(event: Event) -> tuple[int, bool]:
-    """The request of an event, and whether the engine has ended it."""
-    if isinstance(event, Failure):
-        return event.request, True
-    number, report = event
-    return number, report.finish is not None
-
-
-class Engine(ABC):
-    """The interface of both engines. `alarm` ends a `poll` under way (or else the next one); any thread may ring it."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.totals = Totals(plan)
-        self.alarm = Alarm()
-        self.plan = plan
-        self.settings: Settings = settings_of(plan)
-        self.measured: dict[str, dict[int, float]] = {}
-        self._events: deque[Event] = deque()
-
-    @abstractmethod
-    def submit(self, submission: Submission) -> None:
-        """Queue a request; its events come from `poll`."""
-
-    @abstractmethod
-    def abort(self, request: int) -> None:
-        """End a request; no events of it follow but those under way."""
-
-    @abstractmethod
-    def poll(self, seconds: float) -> list[Event]:
-        """Events that exist, waiting for the first until it comes, `seconds` have passed or the alarm rings.
-
-        Raises:
-            WorkerDied: when the target is gone.
-        """
-
-    @abstractmethod
-    def statistics(self) -> dict[str, Any]:
-        """Measured times, running estimates, warnings."""
-
-    def trace(self) -> list[ProcessTrace]:
-        """What target and draft did since the last call, with the option `trace`.
-
-        Raises:
-            ConfigError: when the engine was opened without it.
-        """
-        if not self.plan.config.trace:
-            raise ConfigError("this engine keeps no trace; open it with trace=True.")
-        return self._traces()
-
-    @abstractmethod
-    def _traces(self) -> list[ProcessTrace]: ...
-
-    def _hand_out(self) -> list[Event]:
-        """The events that there are, counted and logged."""
-        events = list(self._events)
-        self._events.clear()
-        self.totals.took(events)
-        return events
-
-    @abstractmethod
-    def close(self) -> None:
-        """End everything that was started."""
-
-    @abstractmethod
-    def _apply(self, settings: Settings) -> None: ...
-
-    def configure(self, **changes: Any) -> None:
-        """Change settings between rounds: those of `CONFIGURABLE`. Without `branches` SSD is SD, with a draft apart."""
-        for name in changes:
-            if name not in CONFIGURABLE:
-                raise ConfigError(
-                    f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
-                )
-        if "pacing" in changes:
-            changes["lockstep"] = changes.pop("pacing") == "lockstep"
-        if "fan_out" in changes:
-            changes["fan_out"] = check_fan_out(changes["fan_out"])
-            if lists := fan_out_lists(changes["fan_out"]):
-                changes.setdefault("lookahead", len(lists[0]) - 1)
-                changes.setdefault("budget", max(map(sum, lists)))
-        check_sizes(changes.get("lookahead"), changes.get("budget"))
-        if changes.get("saguaro_c", 1.0) != 1.0 and not self.settings.rejection:
-            raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
-        self.settings = replace(self.settings, **changes)
-        self._apply(self.settings)
-
-    def _measure_sizes(self) -> dict[str, Any]:
-        lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
-        context = min(MEASURE_CONTEXT, *lengths, min(lengths) - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
-        return {"context": max(0, context), "repeats": MEASURE_REPEATS, "seconds": MEASURE_SECONDS}
-
-    def _settle_plan(self) -> None:
-        """Fill in what was `auto` from measured times."""
-        if self.plan.lookahead is not None and self.plan.budget is not None:
-            return
-        verify, step = self.measured["verify_seconds"], self.measured["draft_step_seconds"]
-        choose = plan_ssd if self.plan.mode == "ssd" else plan_sd
-        chosen = choose(verify, step)
-        self.plan = with_measured(self.plan, chosen.lookahead, chosen.budget)
-        self.settings = settings_of(self.plan)
-        self._apply(self.settings)
 
 
 class LoopbackEngine(Engine):
@@ -161,8 +51,8 @@ class LoopbackEngine(Engine):
     def _measure(self) -> None:
         sizes = self._measure_sizes()
         with torch.inference_mode():
-            self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, **sizes)
-            self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, **sizes)
+            self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, beside=True, **sizes)
+            self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, beside=True, **sizes)
         self._settle_plan()
 
     def submit(self, submission: Submission) -> None:
@@ -250,18 +140,30 @@ class ProcessEngine(Engine):
             draft.worker.expect("hello", seconds=1.0)
 
     def _measure(self) -> None:
-        """Both at once: what counts is how fast each is while the other works (memory may be shared)."""
-        sizes = self._measure_sizes()
-        draft = self.supervisor.current if self.supervisor is not None else None
+        """What counts is how fast each is while the other works (memory may be shared): both are measured at once, and
+        alone where the draft may become idle.
+        """
+        measured, draft = self.measured, self.supervisor.current if self.supervisor is not None else None
+        rows = (*VERIFY_ROWS, *self._many_rows())
+        sizes = {**self._measure_sizes(), "beside": draft is not None}
         if draft is not None:
             draft.worker.send("measure", {"rows": STEP_ROWS, **sizes})
-        self._target.send("measure", {"rows": VERIFY_ROWS, **sizes})
+        self._target.send("measure", {"rows": rows, **sizes})
         answers = self._expect("measured", ANSWER_SECONDS)
-        self.measured["verify_seconds"] = answers[0]
         if draft is not None:
             answers.append(draft.worker.expect("measured", ANSWER_SECONDS))
-        self.measured["draft_step_seconds"] = answers[1]
+        measured["verify_seconds"], measured["draft_step_seconds"] = answers
+        self.times = StepTimes.of(*answers)
+        if draft is not None and self.plan.gears:
+            sizes |= {"beside": False, "seconds": ALONE_SECONDS}
+            draft.worker.send("measure", {"rows": STEP_ROWS, **sizes, "seconds": ALONE_SECONDS / 3})
+            measured["draft_step_alone_seconds"] = draft.worker.expect("measured", ANSWER_SECONDS)
+            self._target.send("measure", {"rows": (*ALONE_ROWS, *self._many_rows()), **sizes})
+            [measured["verify_alone_seconds"]] = self._expect("measured", ANSWER_SECONDS)
+            alone = (measured["verify_alone_seconds"], measured["draft_step_alone_seconds"])
+            self.times = StepTimes(alone[0], answers[0], alone[1], answers[1])
         self._settle_plan()
+        self._target.send("learn", self.times)
 
     def submit(self, submission: Submission) -> None:
         self.totals.submitted(submission)
@@ -322,5 +224,42 @@ class ProcessEngine(Engine):
 
 
 def open_engine(plan: Plan) -> Engine:
-    """The engine for a plan."""
-    return LoopbackEngine(plan) if plan.config.channel == "loopback" else ProcessEngine(plan)
+    """The engine for a plan; where it leaves the placement open, the one that promises more."""
+    if plan.config.channel == "loopback":
+        return LoopbackEngine(plan)
+    return _open_best(plan) if plan.others else ProcessEngine(plan)
+
+
+def _open_best(plan: Plan) -> Engine:
+    """Open each placement in turn, and keep the one that promises most; only one is in memory at a time."""
+    tried: list[tuple[Plan, Promised]] = []
+    engine: ProcessEngine | None = None
+    best = 0
+    for number, each in enumerate((replace(plan, others=()), *plan.others)):
+        if engine is not None:
+            engine.close()
+        engine = ProcessEngine(each)
+        assert engine.times is not None
+        found = promised(engine.times, each.gears, max_batch=each.config.max_batch, acceptance=each.acceptance)
+        tried.append((each, found))
+        if number and better(tried[best][1], found):
+            best = number
+    chosen = tried[best][0]
+    said = [f"{_where(each)} {found.rate:.1f} tokens/s in {found.gear}" for each, found in tried]
+    why = f"auto: tried at the first start, promised: {', '.join(said)}"
+    assert chosen.draft is not None
+    remember(plan.cache_dir, plan.key, chosen.target.device.text, chosen.draft.device.text, why)
+    log.info(why)
+    assert engine is not None
+    if best != len(tried) - 1:
+        engine.close()
+        engine = ProcessEngine(chosen)
+    engine.plan = replace(engine.plan, why=why)
+    return engine
+
+
+def _where(plan: Plan) -> str:
+    """The devices of a plan."""
+    assert plan.draft is not None
+    target, draft = plan.target.device.text, plan.draft.device.text
+    return target if target == draft else f"{target} + {draft}"

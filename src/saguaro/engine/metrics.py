@@ -5,12 +5,14 @@ Times are seconds. Must not know: channels, models, requests. Tests: tests/engin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from saguaro.theory.step_times import time_for
 
 PRIOR_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 8.0
+PRIOR_HIT_RATE = 0.75
+UNSURE_WEIGHT, UNSURE_ACCEPTANCE = 2.0, 0.6
 DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
 FORGETTING = 0.002
@@ -82,12 +84,20 @@ class Pace:
 
 
 class Estimates:
-    """Acceptance by position, time of a verification by rows, and tokens a second in the long run."""
+    """Acceptance by position, hit rate, time of a verification by rows, and tokens a second in the long run.
 
-    def __init__(self, max_lookahead: int) -> None:
+    `beside` says whether the draft works while the target verifies: the two may share a memory, so that times are kept
+    apart. `start` is the acceptance of the first positions where something is known of it.
+    """
+
+    def __init__(self, max_lookahead: int, start: Sequence[float] = ()) -> None:
+        first = [*start[:max_lookahead], *[PRIOR_ACCEPTANCE] * (max_lookahead - len(start))]
         self._tried = [PRIOR_WEIGHT] * max_lookahead
-        self._kept = [PRIOR_WEIGHT * PRIOR_ACCEPTANCE] * max_lookahead
-        self.verify = PassTimes()
+        self._kept = [PRIOR_WEIGHT * rate for rate in first]
+        self._looked = PRIOR_WEIGHT
+        self._hit = PRIOR_WEIGHT * PRIOR_HIT_RATE
+        self.beside = False
+        self.times = {False: PassTimes(), True: PassTimes()}
         self.proposals = 0
         self.first_accepted = 0
         self._tokens = 0.0
@@ -104,6 +114,22 @@ class Estimates:
             self._tried[position] = self._tried[position] * DECAY + 1
             self._kept[position] = self._kept[position] * DECAY + (position < accepted)
 
+    def looked_up(self, hit: bool) -> None:
+        """An outcome was looked up in the speculation cache."""
+        self._looked = self._looked * DECAY + 1
+        self._hit = self._hit * DECAY + hit
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the outcomes that are in the cache."""
+        return self._hit / self._looked
+
+    def unsure(self) -> None:
+        """The draft was idle: what is known of its acceptance is old, so new rounds count more and hope is fresh."""
+        for position, (kept, tried) in enumerate(zip(self._kept, self._tried, strict=True)):
+            self._kept[position] = UNSURE_WEIGHT * max(UNSURE_ACCEPTANCE, kept / tried)
+            self._tried[position] = UNSURE_WEIGHT
+
     def acceptance(self, lookahead: int) -> list[float]:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
         return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
@@ -116,6 +142,17 @@ class Estimates:
     def mean_acceptance(self) -> float:
         """One number for policies that take one (Theorem 12's a)."""
         return sum(self._kept) / sum(self._tried)
+
+    @property
+    def verify(self) -> PassTimes:
+        """Times of verifications as they are now, with or without the draft at work."""
+        return self.times[self.beside]
+
+    def measured(self, times: Mapping[int, float], *, beside: bool) -> None:
+        """Times of verifications from a measurement; the other side takes them until it has its own."""
+        self.times[beside].measured(times)
+        if not self.times[not beside].known():
+            self.times[not beside].measured(times)
 
     def verify_seconds(self, rows: int) -> float:
         """Expected time of a verification of `rows` tokens."""

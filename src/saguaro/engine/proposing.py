@@ -45,7 +45,8 @@ SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 class Settings:
     """What may change between rounds. With a lookahead of 0 the draft is told of every outcome and does nothing.
 
-    `fan_out` is as in `EngineConfig`. Without `branches` nothing is cached (SD).
+    `fan_out` is as in `EngineConfig`. Without `branches` nothing is cached (SD). Among `gears` the engine chooses while
+    it runs, and it plans what is `auto` anew (`engine/shifting.py`); the proposer looks at neither.
     """
 
     lookahead: int = 0
@@ -57,6 +58,9 @@ class Settings:
     rejection: bool = False
     saguaro_c: float = 1.0
     adapt_depth: bool = True
+    gears: tuple[str, ...] = ()
+    auto_lookahead: bool = False
+    auto_budget: bool = False
 
 
 @dataclass(slots=True)

@@ -7,17 +7,19 @@ know: channels, loops. Tests: tests/engine/test_resolve.py.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from saguaro.algorithm.fan_out import FAN_OUT
 from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
-from saguaro.device import Device, default_devices, parse_device
+from saguaro.device import Device, parse_device
 from saguaro.drafting.drafters import DRAFTERS
+from saguaro.engine.placement import Seed, Spot, spots
 from saguaro.engine.round_log import check_writable
 from saguaro.errors import ConfigError
-from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.checkpoint import Checkpoint, open_checkpoint
 from saguaro.models.config import ModelConfig
 from saguaro.models.vocabulary import compare
 
@@ -47,7 +49,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will run. `lookahead` and `budget` are None while they are still to be measured (`auto`)."""
+    """What will run. `lookahead` and `budget` are None while they are still to be measured (`auto`).
+
+    `gears` are what the engine may change to while it runs (none: `mode` is fixed), `why` says in a line why it runs
+    so. `others` are plans of other placements that are to be tried before one is kept; `key` is what the choice is
+    remembered by. `acceptance` (by position) and `rates` (tokens a second by gear and rows) are what a profile says.
+    """
 
     config: EngineConfig
     mode: str
@@ -61,11 +68,19 @@ class Plan:
     fallback: str
     cache_dir: str | None = None
     hub_cache: str | None = None
+    gears: tuple[str, ...] = ()
+    why: str = ""
+    others: tuple[Plan, ...] = ()
+    key: str = ""
+    acceptance: tuple[float, ...] = ()
+    rates: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         """The plan as plain values, for people and records."""
         return {
             "mode": self.mode,
+            "gears": list(self.gears),
+            "why": self.why,
             "target": self.target.source,
             "draft": self.draft.source if self.draft else None,
             "target_device": self.target.device.text,
@@ -85,37 +100,51 @@ class Plan:
         }
 
 
-def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: str | None = None) -> Plan:
-    """Check a configuration against files and machine.
+def resolve(
+    config: EngineConfig, *, cache_dir: str | None = None, hub_cache: str | None = None, seed: Seed | None = None
+) -> Plan:
+    """Check a configuration against files and machine. What a profile (`seed`) says holds where the user said `auto`.
 
     Raises:
         ConfigError: when something cannot work, naming it.
         WeightsError: when a source is no model that can be read.
     """
-    mode = config.mode
-    if mode == "auto":
-        mode = "ssd" if config.draft is not None else "ar"
     if config.round_log is not None:
         check_writable(config.round_log)
     DRAFTERS.check(config.drafter)
     check_fan_out(config.fan_out)
-    default_target, default_draft = default_devices(mode)
-    target_device = parse_device(default_target if config.target_device == "auto" else config.target_device)
     hub = Path(hub_cache) if hub_cache else None
     target = open_checkpoint(config.target, hub_cache=hub)
-    max_model_len = _max_model_len(config, target.config)
     dtype = _dtype(config.dtype, config.target)
-    target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len)
-    draft_place = None
-    if mode != "ar":
-        assert config.draft is not None
-        draft_device = target_device
-        if mode == "ssd":
-            draft_device = parse_device(default_draft if config.draft_device == "auto" else config.draft_device)
+    draft = None
+    if config.draft is not None and config.mode != "ar":
         draft = open_checkpoint(config.draft, hub_cache=hub)
         difference = compare(target.signature(), draft.signature())
         if difference is not None:
             raise ConfigError(f"target and draft have different tokenizers: {difference}")
+
+    def models() -> list[str]:
+        assert draft is not None
+        return [target.fingerprint, dtype, draft.fingerprint, _draft_dtype(config.draft_dtype, dtype)]
+
+    found, key = spots(config, models=models, folder=cache_dir, seed=seed)
+    plans = [_plan(config, spot, target, draft, dtype) for spot in found]
+    plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key) for plan in plans]
+    if seed is not None:
+        plans = [_seeded(plan, seed) for plan in plans]
+    return replace(plans[0], others=tuple(plans[1:]))
+
+
+def _plan(config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoint | None, dtype: str) -> Plan:
+    """The plan of one placement."""
+    mode, target_device = spot.mode, parse_device(spot.target_device)
+    max_model_len = _max_model_len(config, target.config)
+    target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len)
+    draft_place = None
+    if mode != "ar":
+        assert draft is not None
+        assert config.draft is not None
+        draft_device = parse_device(spot.draft_device)
         draft_dtype = _draft_dtype(config.draft_dtype, dtype)
         length = min(max_model_len, draft.config.max_position)
         extra = (config.budget if isinstance(config.budget, int) else 16) * 16
@@ -133,8 +162,22 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         budget=_budget(config, mode),
         fan_out=config.fan_out if mode == "ssd" else "none",
         fallback="neural" if config.fallback == "auto" or mode == "sd" else config.fallback,
-        cache_dir=cache_dir,
-        hub_cache=hub_cache,
+        gears=spot.gears if config.lookahead != 0 else (),
+        why=spot.why,
+    )
+
+
+def _seeded(plan: Plan, seed: Seed) -> Plan:
+    """A plan with what a profile knows; options given by the user stay."""
+    if plan.mode == "ar":
+        return plan
+    lookahead, budget = plan.lookahead, plan.budget
+    return replace(
+        plan,
+        lookahead=seed.lookahead if lookahead is None else lookahead,
+        budget=seed.budget if budget is None else budget,
+        acceptance=tuple(seed.acceptance),
+        rates=dict(seed.rates),
     )
 
 

@@ -58,7 +58,8 @@ class Proposed:
 class RoundReport:
     """What one round of one row did; the parent adds these up (`counting.py`).
 
-    `lookup` and `waits` are those of the proposal that the round verified; `rows` is how many requests its pass ran.
+    `lookup` and `waits` are those of the proposal that the round verified, which was a hit or a miss where it was
+    `looked` up; `rows` is how many requests its pass ran.
     """
 
     tokens: list[int]
@@ -71,6 +72,7 @@ class RoundReport:
     draw_seconds: float
     time: float
     finish: str | None = None
+    looked: bool = False
     logprobs: list[TokenLogprob] | None = None
     prompt_logprobs: list[TokenLogprob] | None = None
     cached_tokens: int = 0
@@ -87,8 +89,8 @@ class Sequence:
 
     `kv` counts the leading positions whose keys and values the target holds; in all but the last it is *filling*.
     `row` is its place among the running rows, -1 while it waits. `filed` pages can be found by other rows, `fits`
-    tokens of a proposal have room. `grammar` is where its output stands in the request's grammar,
-    `failure` why no token could be drawn when none could.
+    tokens of a proposal have room, and a draft at work has seen `drafted` tokens. `grammar` is
+    where its output stands in the request's grammar, `failure` why no token could be drawn when none could.
     """
 
     submission: Submission
@@ -99,6 +101,7 @@ class Sequence:
     kv: int = 0
     filed: int = 0
     fits: int = 0
+    drafted: int = 0
     round: int = 0
     proposed: Proposed = field(default_factory=Proposed)
     admitted: bool = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,7 @@ from saguaro.engine.metrics import Estimates, Pace
 from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.shifting import Shifting
 from saguaro.engine.target_trace import trace_answers, trace_pass
 from saguaro.engine.trace import Ring
 from saguaro.engine.verifying import outcomes
@@ -75,6 +76,8 @@ class TargetWorker:
         settings: Settings,
         grammars: Grammars,
         emit: Callable[[Event], None],
+        acceptance: Rows[float] = (),
+        rates: Mapping[str, Mapping[int, float]] | None = None,
         trace: Ring | None = None,
     ) -> None:
         self.runner = runner
@@ -83,8 +86,10 @@ class TargetWorker:
         self.grammars = grammars
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
-        self.estimates = Estimates(max_lookahead=16)
+        self.estimates = Estimates(max_lookahead=16, start=acceptance)
         self.proposer = Proposer(self.estimates, vocab, settings, trace)
+        self.shifting = Shifting(self.proposer, self.estimates, rates=rates)
+        self._looked = False
         self.trace = trace
         self.warnings: list[str] = []
         self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
@@ -158,6 +163,7 @@ class TargetWorker:
         if self.trace is not None:
             trace_pass(self.trace, work, (began, began + passed, verified, ended))
         self.seconds["draw"] += drawing
+        depths = [] if filled else [(len(s.proposed.tokens), s.proposed.forced) for s in rows]
         for w in work:
             if not w.ends:
                 w.sequence.kv += w.count
@@ -171,8 +177,7 @@ class TargetWorker:
             if not tokens:
                 self._fail(s, s.failure)
                 continue
-            if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
-                self.estimates.verified(len(s.proposed.tokens), accepted)
+            self._learn(s, accepted)
             self._finish_round(s, accepted, tokens, (seconds, drawing), len(work), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
@@ -185,10 +190,20 @@ class TargetWorker:
         self.seconds["propose"] += waited
         if self.trace is not None and self.proposer.settings.branches:
             trace_answers(self.trace, [s for s, _, _ in going_on], time.monotonic())
+        self._looked = self.proposer.settings.branches
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
             self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited)
+            self.shifting.ended(depths, seconds + waited, [s for s, _, _ in going_on])
+
+    def _learn(self, s: Sequence, accepted: int) -> None:
+        """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
+        if s.proposed.forced or not s.prefilled or not self.proposer.settings.lookahead:
+            return
+        self.estimates.verified(len(s.proposed.tokens), accepted)
+        if self._looked and s.admitted:
+            self.estimates.looked_up(s.proposed.source == "hit")
 
     def _fits(self, s: Sequence) -> int:
         """Tokens of the next proposal that there is room for."""
@@ -283,6 +298,7 @@ class TargetWorker:
             draw_seconds=times[1],
             time=time.monotonic(),
             finish=s.finish,
+            looked=self._looked,
             logprobs=None if logprobs is None else logprobs[: len(kept)],
             prompt_logprobs=s.prompt_logprobs if first and s.submission.prompt_logprobs is not None else None,
             cached_tokens=s.cached_tokens,
@@ -307,8 +323,10 @@ class TargetWorker:
 
     # -- measuring ------------------------------------------------------------------------------------------------
 
-    def measure(self, rows: Rows[int], **sizes: Any) -> dict[int, float]:
-        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included."""
+    def measure(self, rows: Rows[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
+        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included; `beside` a
+        draft at work, or alone.
+        """
         draw = Draw(Sampling(), 0)
 
         def verify(span: Span) -> None:
@@ -317,12 +335,12 @@ class TargetWorker:
             draw_tokens(logits_WV, [draw] * len(span.tokens))
 
         times = measure_rows(verify, self.scheduler.pool, rows, **sizes)
-        self.estimates.verify.measured(times)
+        self.estimates.measured(times, beside=beside)
         return times
 
     def configure(self, settings: Settings) -> None:
         """New settings from the next round on."""
-        self.proposer.configure(settings)
+        self.shifting.configure(settings)
 
     def statistics(self) -> dict[str, Any]:
         """Running estimates and counters, as plain values."""
@@ -336,7 +354,8 @@ class TargetWorker:
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
             "untold_rows": proposer.untold,
-            "warnings": [*self.warnings, *self.proposer.warnings],
+            "warnings": [*self.warnings, *self.proposer.warnings, *self.shifting.warnings],
+            **self.shifting.statistics(),
             "seconds": dict(self.seconds),
             "pages": self.scheduler.pool.num_pages,
             "pages_used": self.scheduler.pool.used,

@@ -65,7 +65,7 @@ class Totals:
                 continue
             followed.counter.add(report, len(report.tokens))
             if self._log is not None and report.source != "prefill":
-                self._log.write(request, followed.choice, report, looks_up=followed.counter.looks_up)
+                self._log.write(request, followed.choice, report, looks_up=followed.counter.looks_up and report.looked)
             if report.finish is not None:
                 self.left(request)
 

@@ -122,6 +122,8 @@ def _target_command(worker: Any, local: Any, connection: Connection, name: str, 
     elif name == "measure":
         both = [worker] if local is None else [worker, local]
         connection.send(("measured", [each.measure(**value) for each in both]))
+    elif name == "learn":
+        worker.shifting.learn(value)
     elif name == "statistics":
         drafts = {} if local is None else {"draft": local.statistics()}
         connection.send(("statistics", worker.statistics() | drafts))
