@@ -16,7 +16,19 @@ def round_(time: float, source: str, proposed: int, accepted: int, lookup: Looku
     tokens = list(range(accepted + 1))
     waits = (0.01, 0.02, 0.03)
     return RoundReport(
-        tokens, proposed, accepted, source, proposed, 0.06, 0.1, 0.01, time, lookup=lookup, waits=waits, **more
+        tokens,
+        proposed,
+        accepted,
+        source,
+        proposed,
+        0.06,
+        0.1,
+        0.01,
+        time,
+        looked=True,
+        lookup=lookup,
+        waits=waits,
+        **more,
     )  # type: ignore[arg-type]
 
 

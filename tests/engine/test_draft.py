@@ -182,7 +182,7 @@ def test_the_key_of_a_branch_is_there_before_its_tokens(rejection: bool) -> None
     grammars = Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
     worker = DraftWorker(Written(lambda token: 1.0), port, page_size=PAGE, prefill_chunk=16, grammars=grammars)
     worker.times.measured(FREE)
-    port.send(Configure(2, rejection, True, 1.0, 0, True, (1, 0, 2)))
+    port.send(Configure(2, rejection, True, 1.0, 3, True, listed=3, fan_out="listed", tokens=(1, 0, 2)))
     port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
     worker.step()
     port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))

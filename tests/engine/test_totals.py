@@ -26,7 +26,7 @@ def submission(number: int, *, choice: int = 0, lookahead: int | None = None) ->
 
 def round_(source: str, finish: str | None = None) -> RoundReport:
     lookup = Lookup(0, 4, None if source == "hit" else "not_ready", 3)
-    return RoundReport([4, 5], 2, 1, source, 2, 0.0, 0.1, 0.0, 1.0, finish, lookup=lookup)
+    return RoundReport([4, 5], 2, 1, source, 2, 0.0, 0.1, 0.0, 1.0, finish, looked=True, lookup=lookup)
 
 
 PREFILL = RoundReport([4], 0, 0, "prefill", 0, 0.0, 0.1, 0.0, 0.5)
