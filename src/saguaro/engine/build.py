@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from saguaro.algorithm.suffix_index import Corpus
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
@@ -83,6 +84,7 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         settings=settings_of(plan),
         grammars=grammars_of(plan),
         emit=emit,
+        corpus=Corpus(config.fallback_corpus) if config.fallback_corpus else None,
     )
 
 

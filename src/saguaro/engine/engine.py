@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from saguaro.config import check_sizes, fan_out_lists
+from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import build_draft, build_target, settings_of
@@ -88,6 +89,8 @@ class Engine(ABC):
                 raise ConfigError(
                     f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
                 )
+        if "fallback" in changes:
+            FALLBACKS.check(changes["fallback"])
         if "pacing" in changes:
             changes["lockstep"] = changes.pop("pacing") == "lockstep"
         if "fan_out" in changes:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from saguaro.algorithm.choosing_fallback import Kind
+from saguaro.algorithm.fallbacks import REJECTED_TAIL, SAME_PLACE, SHIFTED
+from saguaro.engine.answers import Answers
 from saguaro.theory.step_times import time_for
 
 PRIOR_ACCEPTANCE = 0.8
@@ -15,6 +18,21 @@ DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
 FORGETTING = 0.002
 HOPELESS_PROPOSALS, HOPELESS_SHARE = 40, 0.02
+DRAFTED: Kind = ("hit", 0)
+BY_DRAFT = ("hit", "neural", "none")
+"""Sources whose acceptance is the draft's; a proposal of nothing says nothing of others."""
+OTHERS_WEIGHT, UNKNOWN_SOURCE = 4.0, 0.3
+PRIORS: dict[Kind, float] = {
+    ("random", 0): 0.0,
+    ("ngram", 1): 0.2,
+    ("ngram", 2): 0.4,
+    ("ngram", 3): 0.55,
+    ("ngram", 4): 0.7,
+    ("own_row", SAME_PLACE): 0.4,
+    ("own_row", REJECTED_TAIL): 0.4,
+    ("own_row", SHIFTED): 0.5,
+}
+"""What is assumed of tokens that were not drafted for their place until some were verified; ngram by matched tokens."""
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
 BESIDE_FIRST, BESIDE_LEAST = 16, 4
@@ -81,32 +99,81 @@ class Pace:
             self._tokens = min(max(wanted, 0.7 * self._tokens, BESIDE_LEAST), 1.2 * self._tokens, self._chunk)
 
 
+class Acceptance:
+    """Acceptance by position, given that all before it were accepted; what is seen counts less and less."""
+
+    def __init__(self, positions: int, prior: float, weight: float) -> None:
+        self._prior = (weight, weight * prior)
+        self._tried = [weight] * positions
+        self._kept = [weight * prior] * positions
+
+    def verified(self, proposed: int, accepted: int) -> None:
+        """One row's outcome: `accepted` of `proposed` tokens; positions after the first rejection say nothing."""
+        for position in range(min(proposed, accepted + 1, len(self._tried))):
+            self._tried[position] = self._tried[position] * DECAY + 1
+            self._kept[position] = self._kept[position] * DECAY + (position < accepted)
+
+    def forget(self) -> None:
+        """What was given up is tried again by and by: the text may have become easier."""
+        self._tried[0] += FORGETTING * (self._prior[0] - self._tried[0])
+        self._kept[0] += FORGETTING * (self._prior[1] - self._kept[0])
+
+    def rates(self, lookahead: int) -> list[float]:
+        """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
+        return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
+
+    def mean(self) -> float:
+        """One number for all positions."""
+        return sum(self._kept) / sum(self._tried)
+
+
 class Estimates:
-    """Acceptance by position, time of a verification by rows, and tokens a second in the long run."""
+    """Acceptance by position and source, time of a verification by rows, and tokens a second in the long run.
+
+    `answers` holds what is known of answers to misses.
+    """
 
     def __init__(self, max_lookahead: int) -> None:
-        self._tried = [PRIOR_WEIGHT] * max_lookahead
-        self._kept = [PRIOR_WEIGHT * PRIOR_ACCEPTANCE] * max_lookahead
+        self._positions = max_lookahead
+        self._draft = Acceptance(max_lookahead, PRIOR_ACCEPTANCE, PRIOR_WEIGHT)
+        self._others: dict[Kind, Acceptance] = {}
+        self.answers = Answers()
         self.verify = PassTimes()
         self.proposals = 0
         self.first_accepted = 0
         self._tokens = 0.0
         self._seconds = 0.0
 
-    def verified(self, proposed: int, accepted: int) -> None:
-        """One row's outcome: `accepted` of `proposed` tokens; positions after the first rejection say nothing."""
-        if not proposed:  # what was given up is tried again by and by: the text may have become easier
-            self._tried[0] += FORGETTING * (PRIOR_WEIGHT - self._tried[0])
-            self._kept[0] += FORGETTING * (PRIOR_WEIGHT * PRIOR_ACCEPTANCE - self._kept[0])
-        self.proposals += proposed > 0
+    def verified(self, proposed: int, accepted: int, kind: Kind = DRAFTED) -> None:
+        """One row's outcome, of a proposal of the draft (hit or neural) or of another source; each learns alone."""
+        self.answers.verified(kind[0], accepted + 1)
+        if proposed and kind[0] not in BY_DRAFT:
+            self._of(kind).verified(proposed, accepted)
+        if not proposed or kind[0] not in BY_DRAFT:
+            self._draft.forget()
+            return
+        self.proposals += 1
         self.first_accepted += accepted > 0
-        for position in range(min(proposed, accepted + 1, len(self._tried))):
-            self._tried[position] = self._tried[position] * DECAY + 1
-            self._kept[position] = self._kept[position] * DECAY + (position < accepted)
+        self._draft.verified(proposed, accepted)
 
-    def acceptance(self, lookahead: int) -> list[float]:
+    def acceptance(self, lookahead: int, kind: Kind = DRAFTED) -> list[float]:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
-        return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
+        return (self._draft if kind[0] in BY_DRAFT else self._of(kind)).rates(lookahead)
+
+    def _of(self, kind: Kind) -> Acceptance:
+        if kind not in self._others:
+            prior = PRIORS.get(kind, UNKNOWN_SOURCE)
+            self._others[kind] = Acceptance(self._positions, prior, OTHERS_WEIGHT)
+        return self._others[kind]
+
+    def passed_over(self, kind: Kind) -> None:
+        """Tokens of a kind were on offer and not taken."""
+        if kind in self._others:
+            self._others[kind].forget()
+
+    def by_kind(self, lookahead: int) -> dict[str, list[float]]:
+        """Acceptance of the sources that are not the draft, where something was seen."""
+        return {f"{source}.{grade}": a.rates(lookahead) for (source, grade), a in sorted(self._others.items())}
 
     @property
     def hopeless(self) -> bool:
@@ -115,7 +182,7 @@ class Estimates:
 
     def mean_acceptance(self) -> float:
         """One number for policies that take one (Theorem 12's a)."""
-        return sum(self._kept) / sum(self._tried)
+        return self._draft.mean()
 
     def verify_seconds(self, rows: int) -> float:
         """Expected time of a verification of `rows` tokens."""

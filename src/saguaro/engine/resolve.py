@@ -129,7 +129,7 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         lookahead=0 if mode == "ar" else _number(config.lookahead, config.fan_out),
         budget=_budget(config, mode),
         fan_out=config.fan_out if mode == "ssd" else "none",
-        fallback="neural" if config.fallback == "auto" or mode == "sd" else config.fallback,
+        fallback=_fallback(config.fallback, mode),
         cache_dir=cache_dir,
         hub_cache=hub_cache,
     )
@@ -153,6 +153,12 @@ def _number(lookahead: int | str, fan_out: FanOut) -> int | None:
     if lists := fan_out_lists(fan_out):
         return len(lists[0]) - 1
     return lookahead if isinstance(lookahead, int) else None
+
+
+def _fallback(fallback: str, mode: str) -> str:
+    if mode == "sd":
+        return "neural"
+    return "adaptive" if fallback == "auto" else fallback
 
 
 def _budget(config: EngineConfig, mode: str) -> int | None:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.suffix_index import Corpus
 from saguaro.config import MAX_LOOKAHEAD
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.metrics import Estimates, Pace
@@ -73,6 +74,7 @@ class TargetWorker:
         settings: Settings,
         grammars: Grammars,
         emit: Callable[[Event], None],
+        corpus: Corpus | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -81,7 +83,7 @@ class TargetWorker:
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16)
-        self.proposer = Proposer(self.estimates, vocab, settings)
+        self.proposer = Proposer(self.estimates, vocab, settings, corpus)
         self.warnings: list[str] = []
         self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
 
@@ -165,8 +167,8 @@ class TargetWorker:
             if not tokens:
                 self._fail(s, s.failure)
                 continue
-            if not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
-                self.estimates.verified(len(s.proposed.tokens), accepted)
+            if s.prefilled and not s.proposed.forced:  # what a grammar makes certain says nothing about the draft
+                self.estimates.verified(len(s.proposed.tokens), accepted, (s.proposed.source, s.proposed.grade))
             self._finish_round(s, accepted, tokens, (seconds, drawing), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
@@ -277,6 +279,7 @@ class TargetWorker:
             preemptions=s.preemptions,
         )
         if s.finish is not None:
+            self.proposer.finished(s)
             self._leave(s)
         self.emit((s.request, report))
 
@@ -317,7 +320,8 @@ class TargetWorker:
             "draft_step_seconds": status.step_seconds if status else None,
             "acceptance": estimates.acceptance(max(1, proposer.settings.lookahead)),
             "waited": dict(proposer.waited),
-            "garbled_entries": proposer.garbled,
+            "fallback": proposer.statistics(),
+            "garbled_entries": proposer.reader.garbled,
             "late_proposals": proposer.late,
             "untold_rows": proposer.untold,
             "warnings": [*self.warnings, *self.proposer.warnings],
