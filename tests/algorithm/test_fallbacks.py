@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saguaro.algorithm.fallbacks import (
-    REJECTED_TAIL,
-    SAME_PLACE,
-    SHIFTED,
+    ALONE,
+    ELSEWHERE,
+    MAJORITY,
+    UNANIMOUS,
     propose_ngram,
     propose_nothing,
     propose_own_row,
@@ -90,24 +91,34 @@ def test_earlier_outputs_count_where_they_match_more():
     assert own[0].tokens == (1, 6)
 
 
+def own_row(accepted, bonus, cached, *, rejected=(), depth=4):
+    offers = propose_own_row(accepted, bonus, cached, rejected=rejected, depth=depth)
+    assert all(proposal.law == PointMassLaw() for proposal, _ in offers)
+    return {grade: proposal.tokens for proposal, grade in offers}
+
+
 def test_own_row_takes_the_likeliest_branch_of_the_same_place():
     cached = [(0, 9, (1, 2)), (2, 9, ()), (2, 8, (3, 4, 5)), (2, 7, (6,))]
-    [(proposal, grade)] = propose_own_row(2, 1, cached, depth=2)
-    assert (proposal.tokens, grade) == ((3, 4), SAME_PLACE)
-    assert propose_own_row(1, 1, cached, depth=2) == []
-    assert propose_own_row(2, 1, cached, depth=0) == []
+    assert own_row(2, 11, cached, depth=2) == {ALONE: (3, 4)}
+    assert own_row(1, 11, cached) == {}
+    assert own_row(2, 11, cached, depth=0) == {}
 
 
-def test_own_row_takes_what_stood_behind_the_rejected_token():
-    [(proposal, grade)] = propose_own_row(1, 5, [], rejected=(2, 3, 4), depth=4)
-    assert (proposal.tokens, grade) == ((3, 4), REJECTED_TAIL)
-    assert propose_own_row(1, 5, [], rejected=(2,), depth=4) == []
+def test_own_row_counts_what_stood_behind_the_rejected_token():
+    assert own_row(1, 5, [], rejected=(2, 3, 4)) == {ALONE: (3, 4)}
+    assert own_row(1, 5, [], rejected=(2,)) == {}
+    assert own_row(1, 5, [(1, 6, (3,))], rejected=(2, 3, 4)) == {UNANIMOUS: (3, 4)}
 
 
-def test_own_row_finds_the_bonus_token_a_little_later():
-    """The target leaves out a token that the draft wanted: the rest is still the same."""
-    offers = {grade: proposal.tokens for proposal, grade in propose_own_row(1, 3, [], rejected=(2, 3, 4, 5), depth=4)}
-    assert offers == {REJECTED_TAIL: (3, 4, 5), SHIFTED: (4, 5)}
-    offers = {grade: proposal.tokens for proposal, grade in propose_own_row(1, 7, [(1, 6, (7, 8))], depth=4)}
-    assert offers == {SAME_PLACE: (7, 8), SHIFTED: (8,)}
-    assert all(proposal.law == PointMassLaw() for proposal, _ in propose_own_row(1, 7, [(1, 6, (7, 8))], depth=4))
+def test_own_row_prefers_what_several_branches_say():
+    cached = [(1, 6, (7, 1)), (1, 5, (8, 2)), (1, 4, (8, 3, 3))]
+    assert own_row(1, 9, cached) == {MAJORITY: (8, 3, 3)}
+    assert own_row(1, 9, cached[1:]) == {UNANIMOUS: (8, 3, 3)}
+
+
+def test_own_row_finds_the_bonus_token_elsewhere():
+    """The target leaves out a token that the draft wanted, or goes on as the draft expected after another k."""
+    assert own_row(1, 3, [], rejected=(2, 3, 4, 5)) == {ALONE: (3, 4, 5), ELSEWHERE: (4, 5)}
+    assert own_row(1, 7, [(1, 6, (7, 8))]) == {ALONE: (7, 8), ELSEWHERE: (8,)}
+    assert own_row(1, 7, [(0, 7, (4, 4))]) == {ELSEWHERE: (4, 4)}
+    assert own_row(1, 7, [(0, 4, (4, 7))]) == {}

@@ -71,7 +71,7 @@ def test_a_row_alone_waits_for_the_draft_as_long_as_the_waiting_rule_says(step: 
 def test_rows_that_miss_together_share_the_wait() -> None:
     c = chooser("neural", step=0.03)
     for _ in range(400):
-        c.estimates.round_took(8, 0.15)  # a batch whose seconds are dear
+        c.estimates.round_took(8, 0.15, 4)  # a batch whose seconds are dear
     rows = [opened(covered=True, cached=4, entry=Entry(Key(1, 3, 5, 0, 7), (1, 2, 3, 4))) for _ in range(4)]
     alone, together = [*rows[:3], opened()], [opened() for _ in range(4)]
     c.choose(alone, 4, 6)
@@ -87,7 +87,7 @@ def test_what_matches_well_is_taken_and_what_fails_is_given_up() -> None:
     o = opened(REPEATING)
     assert source(c, o) == "ngram"
     assert (o.way.grade, o.offers[0].proposal.tokens) == (3, (4, 1, 2, 3))
-    for _ in range(30):
+    for _ in range(60):
         c.estimates.verified(4, 0, o.way.kind)
     assert source(c, opened(REPEATING)) == "none"
     assert c.estimates.acceptance(4) == [0.8] * 4  # the draft's own is another estimate

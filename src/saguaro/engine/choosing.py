@@ -88,7 +88,8 @@ class Chooser:
         waits = self._waits(opened, asking, alone=rows == 1)
         ways = [self._ways(o, wait) for o, wait in zip(opened, waits, strict=True)]
         deepest = max(way.depth for each in ways for way in each)
-        rate = 0.0 if self.fixed else self.estimates.rate()
+        width = 1 + others / (rows - 1) if rows > 1 else 1.0
+        rate = 0.0 if self.fixed else self.estimates.rate(rows, width)
         verify = [0.0 if self.fixed else self.estimates.verify_seconds(others + d + 1) for d in range(deepest + 1)]
         best = choose(ways, verify, rate)
         if self.fallback.chooses and any(missed):

@@ -179,7 +179,7 @@ class TargetWorker:
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
-            self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited)
+            self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited, len(rows))
 
     def _fits(self, s: Sequence) -> int:
         """Tokens of the next proposal that there is room for."""
