@@ -46,7 +46,8 @@ class EngineConfig:
         mode: `auto` is `ssd` with a draft and `ar` without.
         lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
         budget: B, branches of a round, or `auto`.
-        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a miss.
+        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: after a hit and
+            after a miss.
         verification: `shared_noise` or `rejection`.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only.
         fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which

@@ -55,9 +55,7 @@ def softmax(scores: Sequence[float], sharpness: float = 1.0) -> list[float]:
 def guess_odds(scores: Sequence[float], calibration: Calibration = UNCALIBRATED) -> list[float]:
     """Probabilities of candidates from their scores, best first: a softmax, mixed with 1/2, 1/4, ... by rank."""
     sharpness, doubt = calibration
-    return [
-        (1 - doubt) * share + doubt * 0.5 ** (rank + 1) for rank, share in enumerate(softmax(scores, sharpness))
-    ]
+    return [(1 - doubt) * share + doubt * 0.5 ** (rank + 1) for rank, share in enumerate(softmax(scores, sharpness))]
 
 
 def _reach(guesses: Sequence[Guesses], sent: Sequence[int], accepted: int) -> float:

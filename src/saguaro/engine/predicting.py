@@ -39,7 +39,7 @@ class Predictor:
 
     @property
     def candidates(self) -> int:
-        """How many guesses of a position are needed: one more than are taken, since the sent token may be among them."""
+        """How many guesses of a position are needed: one more than are taken: the sent token may be one."""
         most = self._settings.budget
         if not (self._policy.chooses or self._policy.learns):
             most = max(*self.full_counts(True), *self.full_counts(False))

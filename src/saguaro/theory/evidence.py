@@ -17,7 +17,7 @@ from saguaro.theory.fit import RunningAcceptance
 AFTER_REJECTION = PowerLaw(c=0.5, r=0.5)
 """Assumed where a proposal is cut at k < d. The published curves and our own have c between .33 and .55 there."""
 AFTER_ALL_ACCEPTED = PowerLaw(c=0.12, r=0.9)
-"""Assumed after a whole proposal: nothing is excluded there, and the first guess is right in .88 of cases (DESIGN D1)."""
+"""Assumed after a whole proposal: nothing is excluded there, and the first guess is right in .88 of cases (D1)."""
 ASSUMED_ACCEPTANCE = 0.8
 LONGEST_CURVE = 64
 CURVE_WEIGHT, CURVE_KEEP = 24.0, 0.998
@@ -107,7 +107,9 @@ class RunningEvidence:
         hit = after_hit or assumed()
         self._kinds = {True: _Kind(hit), False: _Kind(after_miss or hit)}
 
-    def update(self, *, after_hit: bool, sent: Sequence[int], accepted: int, bonus: int, guesses: Sequence[int] | None) -> None:
+    def update(
+        self, *, after_hit: bool, sent: Sequence[int], accepted: int, bonus: int, guesses: Sequence[int] | None
+    ) -> None:
         """One round: its outcome (accepted, bonus), and the guesses of the bonus token at that position, best first
         (None when the draft had not come so far).
         """
