@@ -19,10 +19,10 @@ DTYPES = ("auto", "float32", "bfloat16", "int8")
 VERIFICATIONS = ("shared_noise", "rejection")
 PACINGS = ("free", "lockstep")
 CHANNELS = ("processes", "loopback")
-FALLBACKS = ("auto", "none", "random", "ngram", "own_row", "neural")
-NOT_YET = {"fallback": ("adaptive",)}
+FALLBACKS = ("adaptive", "auto", "none", "random", "ngram", "own_row", "neural")
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
+MAX_CORPUS = 1 << 24
 OPTIONAL = (
     ("max_model_len", 2, 1 << 20),
     ("max_waiting", 1, 1 << 20),
@@ -52,7 +52,10 @@ class EngineConfig:
             after a miss.
         verification: `shared_noise` or `rejection`.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only.
-        fallback: answer to a miss.
+        fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which
+            chooses among them by running estimates. SD drafts in any case.
+        fallback_corpus: so many tokens of earlier outputs are kept for `ngram` to look up; 0 keeps none. It changes
+            the speed, never the text.
         pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).
         target_device, draft_device: `cpu:0`, `cpu:0-1` or `auto`.
         dtype: `float32`, `bfloat16`, `int8` or `auto`.
@@ -87,7 +90,8 @@ class EngineConfig:
     fan_out: FanOut = "ranked"
     verification: str = "shared_noise"
     saguaro_c: float | None = None
-    fallback: str = "auto"
+    fallback: str = "adaptive"
+    fallback_corpus: int = 0
     pacing: str = "free"
     target_device: str = "auto"
     draft_device: str = "auto"
@@ -133,6 +137,7 @@ class EngineConfig:
         self._one_of("channel", CHANNELS)
         self._whole("lookahead", 0, MAX_LOOKAHEAD, auto=True)
         self._whole("budget", 0, MAX_BUDGET, auto=True)
+        self._whole("fallback_corpus", 0, MAX_CORPUS)
         self._whole("max_batch", 1, 1024)
         self._whole("page_size", 1, 1024)
         self._whole("prefill_chunk", 1, 4096)
@@ -176,8 +181,6 @@ class EngineConfig:
 
     def _one_of(self, option: str, allowed: tuple[str, ...]) -> None:
         value = getattr(self, option)
-        if value in NOT_YET.get(option, ()):
-            raise ConfigError(f"{option} {value!r} is not built yet; use one of {', '.join(allowed)}.")
         if value not in allowed:
             hint = nearest(str(value), allowed) or "."
             raise ConfigError(f"{option} must be one of {', '.join(allowed)}, not {value!r}{hint}")

@@ -2,7 +2,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saguaro.algorithm.fallbacks import propose_ngram, propose_nothing, propose_own_row, propose_random
+from saguaro.algorithm.fallbacks import (
+    ALONE,
+    ELSEWHERE,
+    MAJORITY,
+    UNANIMOUS,
+    propose_ngram,
+    propose_nothing,
+    propose_own_row,
+    propose_random,
+)
+from saguaro.algorithm.suffix_index import Corpus, SuffixIndex
 from saguaro.algorithm.terms import NOTHING, PointMassLaw, UniformLaw
 
 
@@ -40,27 +50,75 @@ def test_random_is_keyed_and_carries_its_law():
     assert all(other.tokens != one.tokens for other in others)
 
 
+def index(tokens: list[int]) -> SuffixIndex:
+    text = SuffixIndex()
+    text.extend(tokens)
+    return text
+
+
 def by_hand(tokens: list[int], depth: int) -> tuple[int, ...]:
-    """Longest suffix first, last occurrence first."""
+    """Longest suffix first, last occurrence first; where the text ends, it is taken to repeat itself."""
     for size in range(min(4, len(tokens) - 1), 0, -1):
         for start in range(len(tokens) - size - 1, -1, -1):
             if tokens[start : start + size] == tokens[-size:]:
-                return tuple(tokens[start + size : start + size + depth])
+                line, period = list(tokens), len(tokens) - start - size
+                for _ in range(depth):
+                    line.append(line[-period])
+                return tuple(line[start + size :][:depth])
     return ()
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 256, 65536, 1 << 24]), max_size=24), st.integers(1, 5))
 def test_ngram_finds_what_followed(tokens, depth):
-    assert propose_ngram(tokens, depth=depth).tokens == by_hand(tokens, depth)
+    proposal, size = propose_ngram(index(tokens), depth=depth)
+    assert proposal.tokens == by_hand(tokens, depth)
+    assert (size > 0) == bool(proposal.tokens)
 
 
-def test_ngram_is_certain_of_its_tokens():
-    assert propose_ngram([5, 6, 7, 5, 6], depth=3).law == PointMassLaw()
-    assert propose_ngram([1, 2, 3], depth=3) == NOTHING
-    assert propose_ngram([], depth=3) == NOTHING
+def test_ngram_is_certain_of_its_tokens_and_says_how_much_matched():
+    proposal, size = propose_ngram(index([5, 6, 7, 5, 6]), depth=3)
+    assert (proposal.tokens, proposal.law, size) == ((7, 5, 6), PointMassLaw(), 2)
+    assert propose_ngram(index([1, 2, 3]), depth=3) == (NOTHING, 0)
+    assert propose_ngram(index([]), depth=3) == (NOTHING, 0)
+
+
+def test_earlier_outputs_count_where_they_match_more():
+    corpus = Corpus(100)
+    corpus.add([6, 7, 8, 9])
+    assert propose_ngram(index([1, 6, 7]), depth=3, corpus=corpus)[0].tokens == (8, 9)
+    assert propose_ngram(index([7, 1, 6, 7]), depth=3, corpus=corpus)[0].tokens == (8, 9)
+    own = propose_ngram(index([6, 7, 1, 6, 7]), depth=2, corpus=corpus)
+    assert own[0].tokens == (1, 6)
+
+
+def own_row(accepted, bonus, cached, *, rejected=(), depth=4):
+    offers = propose_own_row(accepted, bonus, cached, rejected=rejected, depth=depth)
+    assert all(proposal.law == PointMassLaw() for proposal, _ in offers)
+    return {grade: proposal.tokens for proposal, grade in offers}
 
 
 def test_own_row_takes_the_likeliest_branch_of_the_same_place():
-    cached = [(0, (1, 2)), (2, ()), (2, (3, 4, 5)), (2, (6,))]
-    assert propose_own_row(2, cached, depth=2).tokens == (3, 4)
-    assert propose_own_row(1, cached, depth=2) == NOTHING
+    cached = [(0, 9, (1, 2)), (2, 9, ()), (2, 8, (3, 4, 5)), (2, 7, (6,))]
+    assert own_row(2, 11, cached, depth=2) == {ALONE: (3, 4)}
+    assert own_row(1, 11, cached) == {}
+    assert own_row(2, 11, cached, depth=0) == {}
+
+
+def test_own_row_counts_what_stood_behind_the_rejected_token():
+    assert own_row(1, 5, [], rejected=(2, 3, 4)) == {ALONE: (3, 4)}
+    assert own_row(1, 5, [], rejected=(2,)) == {}
+    assert own_row(1, 5, [(1, 6, (3,))], rejected=(2, 3, 4)) == {UNANIMOUS: (3, 4)}
+
+
+def test_own_row_prefers_what_several_branches_say():
+    cached = [(1, 6, (7, 1)), (1, 5, (8, 2)), (1, 4, (8, 3, 3))]
+    assert own_row(1, 9, cached) == {MAJORITY: (8, 3, 3)}
+    assert own_row(1, 9, cached[1:]) == {UNANIMOUS: (8, 3, 3)}
+
+
+def test_own_row_finds_the_bonus_token_elsewhere():
+    """The target leaves out a token that the draft wanted, or goes on as the draft expected after another k."""
+    assert own_row(1, 3, [], rejected=(2, 3, 4, 5)) == {ALONE: (3, 4, 5), ELSEWHERE: (4, 5)}
+    assert own_row(1, 7, [(1, 6, (7, 8))]) == {ALONE: (7, 8), ELSEWHERE: (8,)}
+    assert own_row(1, 7, [(0, 7, (4, 4))]) == {ELSEWHERE: (4, 4)}
+    assert own_row(1, 7, [(0, 4, (4, 7))]) == {}

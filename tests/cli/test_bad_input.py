@@ -27,7 +27,7 @@ BAD = {
     "no number": (("--target", "toy:llama", "--lookahead", "many"), "'many' is not a whole number"),
     "lookahead": (("--target", "toy:llama", "--draft", "toy:llama", "--lookahead", "99"), "lookahead"),
     "fan-out": (("--target", "toy:llama", "--draft", "toy:llama", "--fan-out", "1,2", "--lookahead", "4"), "fan_out"),
-    "not built": (("--target", "toy:llama", "--draft", "toy:llama", "--fallback", "adaptive"), "not built yet"),
+    "fallback": (("--target", "toy:llama", "--draft", "toy:llama", "--fallback", "neurol"), "did you mean 'neural'"),
     "profile": (("--target", "toy:llama", "--profile", "x.json"), "'profile' is not built yet"),
     "no choices": (("--target", "toy:llama", "--n", "0"), "n must be a whole number in 1"),
     "a stream of choices": (("--target", "toy:llama", "--n", "2", "--stream"), "--stream gives one text"),

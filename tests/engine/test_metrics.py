@@ -43,3 +43,17 @@ def test_the_rate_is_tokens_over_seconds() -> None:
     for _ in range(500):
         e.round_took(3, 0.5)
     assert abs(e.rate() - 6.0) < 1e-6
+
+
+def test_the_rate_follows_the_size_of_the_batch_at_once() -> None:
+    e = Estimates(4)
+    e.verify.measured({1: 0.1, 2: 0.1, 4: 0.1, 8: 0.2})
+    assert e.rate(4) == pytest.approx(4 / 0.1)
+    for _ in range(500):
+        e.round_took(3, 0.1)
+    assert e.rate(1, 2.0) == e.rate() == pytest.approx(30)
+    assert e.rate(2, 2.0) == pytest.approx(60)  # two rows of two take no longer than one
+    assert e.rate(4, 2.0) == pytest.approx(60)  # four take twice as long
+    for _ in range(2000):
+        e.round_took(12, 0.25, 4)
+    assert e.rate(4, 2.0) == e.rate() == pytest.approx(48)

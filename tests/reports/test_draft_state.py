@@ -17,7 +17,8 @@ SPECULATING = ("sd", "ssd-hit", "ssd-miss", "ssd-mixed")
 
 
 def opened(mode: str, *, script: str | None = None, **options: Any) -> LLM:
-    arguments = engine_arguments(mode, **options)
+    """The answers to misses are the draft's: what the text itself offers says nothing of the draft."""
+    arguments = {"fallback": "neural", **engine_arguments(mode, **options)}
     if script is not None:
         arguments["drafter_options"] = {"script": script, "shortlist": None}
     return LLM(**arguments)
@@ -49,6 +50,7 @@ def test_B41_one_long_row_does_not_spoil_the_others(mode: str) -> None:
     arguments = engine_arguments(mode)
     arguments["drafter_options"] = {"script": "hit", "shortlist": None}
     arguments |= {"max_model_len": 128, "draft_kv_pages": 24, "page_size": 4, "lookahead": 3, "pacing": "lockstep"}
+    arguments |= {"fallback": "neural"}  # the row's own text needs no draft
     arguments |= {} if "fan_out" in arguments else {"budget": 4}
     with LLM(**arguments) as llm:
         engine: Any = llm._engine
@@ -163,7 +165,7 @@ def test_B47_acceptance_is_what_it_was(mode: str) -> None:
     """Fixed models, prompts and settings: how many tokens are drafted and accepted does not change unnoticed."""
     arguments = engine_arguments(mode)
     arguments |= {"draft": DRAFT, "drafter": "lm", "drafter_options": {"shortlist": None}, "pacing": "lockstep"}
-    with LLM(**{**arguments, "lookahead": 4}) as llm:
+    with LLM(**{**arguments, "lookahead": 4, "fallback": "neural"}) as llm:
         results = llm.generate([[i, i + 1, i + 2] for i in range(4)], GREEDY)
         rounds, drafted, accepted = (
             sum(getattr(r.metrics, n) for r in results) for n in ("rounds", "drafted", "accepted")

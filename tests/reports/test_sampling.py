@@ -60,7 +60,7 @@ def test_B02_a_hostile_draft_is_never_believed(mode: str, lookahead: int, target
     options = engine_arguments(mode)
     options["drafter_options"] = {"script": "m", "shortlist": None}
     greedy = SamplingParams(temperature=0.0, max_tokens=40, ignore_eos=True)
-    with LLM(**{**options, "lookahead": lookahead}) as llm:
+    with LLM(**{**options, "lookahead": lookahead, "fallback": "neural"}) as llm:
         [result] = llm.generate(PROMPT, greedy)
     assert result.token_ids == ids(target, greedy)
     assert result.metrics.accepted == 0

@@ -13,7 +13,9 @@ call the very same functions. Reading order:
     fan_out/            the policies (a plug point)
     cache               the speculation cache of one request
     fallbacks           Section 4.3: proposals that need no draft model
+    suffix_index        where a text has ended like this before: what one of them looks up
     waiting             how long a covered outcome is worth waiting for (DESIGN D3)
+    choosing_fallback   Section 4.3: which answer pays most, for a whole batch at once (DESIGN D9)
     tree                who sees whom while branches grow (DESIGN D7)
     reference           Algorithm 1 executed for one sequence: the oracle
 

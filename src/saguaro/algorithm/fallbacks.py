@@ -7,13 +7,11 @@ Must not know: models, processes. Tests: tests/algorithm/test_fallbacks.py.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 
 from saguaro.algorithm.sampling import uniform
+from saguaro.algorithm.suffix_index import Corpus, SuffixIndex
 from saguaro.algorithm.terms import NOTHING, PointMassLaw, Proposal, UniformLaw
-
-LONGEST_SUFFIX = 4
 
 
 def propose_nothing() -> Proposal:
@@ -45,38 +43,74 @@ def propose_random(seed: int, choice: int, *, position: int, round_number: int, 
     return Proposal(tokens, UniformLaw(vocab))
 
 
-def propose_ngram(tokens: Sequence[int], *, depth: int) -> Proposal:
-    """What followed the last time that the text ended like this: the longest suffix of up to four tokens counts.
+def propose_ngram(text: SuffixIndex, *, depth: int, corpus: Corpus | None = None) -> tuple[Proposal, int]:
+    """What followed the last time that a text ended like this: the longest suffix of up to four tokens counts.
 
     Args:
-        tokens: prompt and output.
+        text: prompt and output of the row.
         depth: how many tokens to propose at most.
+        corpus: earlier outputs, asked where the row's own text holds nothing as long.
 
     Returns:
-        A proposal of certain tokens; nothing where the last token is new to the text.
+        A proposal of certain tokens, and how many tokens of the suffix matched; nothing and 0 where the last token is
+        new to both.
     """
-    text = array("i", tokens).tobytes()
-    for size in range(min(LONGEST_SUFFIX, len(tokens) - 1), 0, -1):
-        suffix = text[-4 * size :]
-        at = text.rfind(suffix, 0, len(text) - 4)
-        while at % 4 and at > 0:  # bytes that match across tokens
-            at = text.rfind(suffix, 0, at + len(suffix) - 1)
-        if at >= 0 and at % 4 == 0:
-            start = at // 4 + size
-            return Proposal(tuple(tokens[start : start + depth]), PointMassLaw())
-    return NOTHING
+    own = text.longest_of_end()
+    if corpus is not None:
+        size, tokens = corpus.longest(text.end, depth)
+        if size > own.size and tokens:
+            return Proposal(tokens, PointMassLaw()), size
+    if not own.size or depth < 1:
+        return NOTHING, 0
+    return Proposal(text.following(own.place, depth), PointMassLaw()), own.size
 
 
-def propose_own_row(accepted: int, cached: Iterable[tuple[int, tuple[int, ...]]], *, depth: int) -> Proposal:
-    """The tokens of the row's likeliest branch after as many accepted tokens, though it guessed another bonus token:
-    what follows is often the same.
+ALONE, MAJORITY, UNANIMOUS, ELSEWHERE = range(4)
+"""Grades of `propose_own_row`: how many of the lines drafted for this place begin alike, or t* is in another."""
+
+
+def propose_own_row(
+    accepted: int,
+    bonus: int,
+    cached: Iterable[tuple[int, int, tuple[int, ...]]],
+    *,
+    rejected: Sequence[int] = (),
+    depth: int,
+) -> list[tuple[Proposal, int]]:
+    """The row's own drafted tokens, though they were drafted for a slightly different text.
+
+    What follows t* is often what would have followed another token in its place: the lines drafted for this place are
+    those of the branches after as many accepted tokens, and what the proposal had behind the token that was rejected.
+    They are right about three times as often where several begin alike, hence the grades. And where t* itself stands
+    in a line, the target has left something out or has come to another of the expected texts: what followed t* there
+    follows it here.
 
     Args:
         accepted: k of the outcome that no branch covers.
-        cached: (k, tokens) of the round's branches, likeliest first.
+        bonus: t* of it.
+        cached: (k, t*, tokens) of the round's branches, likeliest first.
+        rejected: the tokens of the proposal from the first rejected one on.
         depth: how many tokens to propose at most.
+
+    Returns:
+        At most two proposals of certain tokens with their grades, none of them empty.
     """
-    for position, tokens in cached:
-        if position == accepted and tokens:
-            return Proposal(tuple(tokens[:depth]), PointMassLaw())
-    return NOTHING
+    if depth < 1:
+        return []
+    branches = [(k, (t, *tokens)) for k, t, tokens in cached if tokens]
+    here = [line for k, line in branches if k == accepted] + ([tuple(rejected)] if len(rejected) > 1 else [])
+    found: list[tuple[Proposal, int]] = []
+    if here:
+        firsts = [line[1] for line in here]
+        votes = max(map(firsts.count, firsts))
+        first = next(token for token in firsts if firsts.count(token) == votes)
+        line = max((line for line in here if line[1] == first), key=len)
+        grade = ALONE if votes == 1 else UNANIMOUS if votes == len(here) else MAJORITY
+        found.append((Proposal(line[1 : depth + 1], PointMassLaw()), grade))
+    elsewhere = here + [line for k, line in branches if k != accepted]
+    for line in elsewhere:
+        if bonus in line[:-1]:
+            at = line.index(bonus) + 1
+            found.append((Proposal(line[at : at + depth], PointMassLaw()), ELSEWHERE))
+            break
+    return found

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from saguaro.algorithm.suffix_index import Corpus
 from saguaro.config import fan_out_lists
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
@@ -97,6 +98,7 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         trace=ring_of(plan, "target"),
         acceptance=plan.acceptance,
         rates=plan.rates,
+        corpus=Corpus(config.fallback_corpus) if config.fallback_corpus else None,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from saguaro.config import MODES, check_sizes, fan_out_lists
+from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import settings_of
@@ -112,6 +113,8 @@ class Engine(ABC):
                 raise ConfigError(
                     f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
                 )
+        if "fallback" in changes:
+            FALLBACKS.check(changes["fallback"])
         if "mode" in changes:
             changes["gears"] = self._gears(changes.pop("mode"))
         for name in ("lookahead", "budget"):

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from saguaro.algorithm.choosing_fallback import Kind
+from saguaro.algorithm.fallbacks import ALONE, ELSEWHERE, MAJORITY, UNANIMOUS
+from saguaro.engine.answers import Answers
 from saguaro.theory.step_times import time_for
 
 PRIOR_ACCEPTANCE = 0.8
@@ -17,6 +20,25 @@ DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
 FORGETTING = 0.002
 HOPELESS_PROPOSALS, HOPELESS_SHARE = 40, 0.02
+DRAFTED: Kind = ("hit", 0)
+BY_DRAFT = ("hit", "neural", "none")
+"""Sources whose acceptance is the draft's; a proposal of nothing says nothing of others."""
+OTHERS_WEIGHT = 4.0
+UNKNOWN_SOURCE = (0.3, 0.6)
+PRIORS: dict[Kind, tuple[float, float]] = {
+    ("random", 0): (0.0, 0.0),
+    ("ngram", 1): (0.2, 0.5),
+    ("ngram", 2): (0.35, 0.75),
+    ("ngram", 3): (0.6, 0.8),
+    ("ngram", 4): (0.8, 0.9),
+    ("own_row", ALONE): (0.13, 0.65),
+    ("own_row", MAJORITY): (0.25, 0.8),
+    ("own_row", UNANIMOUS): (0.5, 0.75),
+    ("own_row", ELSEWHERE): (0.35, 0.6),
+}
+"""What is assumed of tokens not drafted for their place until some were verified: acceptance of the first, and
+of later ones given those before; `ngram` by matched tokens. As seen on 461 misses of the Qwen pair (code, sums, chat).
+"""
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
 BESIDE_FIRST, BESIDE_LEAST = 16, 4
@@ -83,36 +105,65 @@ class Pace:
             self._tokens = min(max(wanted, 0.7 * self._tokens, BESIDE_LEAST), 1.2 * self._tokens, self._chunk)
 
 
+class Acceptance:
+    """Acceptance by position, given that all before it were accepted; what is seen counts less and less.
+
+    `start` are the rates of the first positions where something is known of them.
+    """
+
+    def __init__(self, positions: int, first: float, later: float, weight: float, start: Sequence[float] = ()) -> None:
+        rates = [first, *[later] * (positions - 1)]
+        rates[: len(start)] = start[:positions]
+        self._prior = (weight, weight * rates[0])
+        self._tried = [weight] * positions
+        self._kept = [weight * rate for rate in rates]
+
+    def verified(self, proposed: int, accepted: int) -> None:
+        """One row's outcome: `accepted` of `proposed` tokens; positions after the first rejection say nothing."""
+        for position in range(min(proposed, accepted + 1, len(self._tried))):
+            self._tried[position] = self._tried[position] * DECAY + 1
+            self._kept[position] = self._kept[position] * DECAY + (position < accepted)
+
+    def unsure(self) -> None:
+        """What is known is old, so new rounds count more and hope is fresh."""
+        for position, (kept, tried) in enumerate(zip(self._kept, self._tried, strict=True)):
+            self._kept[position] = UNSURE_WEIGHT * max(UNSURE_ACCEPTANCE, kept / tried)
+            self._tried[position] = UNSURE_WEIGHT
+
+    def forget(self) -> None:
+        """What was given up is tried again by and by: the text may have become easier."""
+        self._tried[0] += FORGETTING * (self._prior[0] - self._tried[0])
+        self._kept[0] += FORGETTING * (self._prior[1] - self._kept[0])
+
+    def rates(self, lookahead: int) -> list[float]:
+        """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
+        return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
+
+    def mean(self) -> float:
+        """One number for all positions."""
+        return sum(self._kept) / sum(self._tried)
+
+
 class Estimates:
-    """Acceptance by position, hit rate, time of a verification by rows, and tokens a second in the long run.
+    """Acceptance by position and source, hit rate, time of a verification by rows, and tokens a second in the long run.
 
     `beside` says whether the draft works while the target verifies: the two may share a memory, so that times are kept
-    apart. `start` is the acceptance of the first positions where something is known of it.
+    apart. `start` is the acceptance of the first positions where something is known of it. `answers` holds what is
+    known of answers to misses.
     """
 
     def __init__(self, max_lookahead: int, start: Sequence[float] = ()) -> None:
-        first = [*start[:max_lookahead], *[PRIOR_ACCEPTANCE] * (max_lookahead - len(start))]
-        self._tried = [PRIOR_WEIGHT] * max_lookahead
-        self._kept = [PRIOR_WEIGHT * rate for rate in first]
+        self._positions = max_lookahead
+        self._draft = Acceptance(max_lookahead, PRIOR_ACCEPTANCE, PRIOR_ACCEPTANCE, PRIOR_WEIGHT, start)
+        self._others: dict[Kind, Acceptance] = {}
+        self.answers = Answers()
         self._looked = PRIOR_WEIGHT
         self._hit = PRIOR_WEIGHT * PRIOR_HIT_RATE
         self.beside = False
         self.times = {False: PassTimes(), True: PassTimes()}
         self.proposals = 0
         self.first_accepted = 0
-        self._tokens = 0.0
-        self._seconds = 0.0
-
-    def verified(self, proposed: int, accepted: int) -> None:
-        """One row's outcome: `accepted` of `proposed` tokens; positions after the first rejection say nothing."""
-        if not proposed:  # what was given up is tried again by and by: the text may have become easier
-            self._tried[0] += FORGETTING * (PRIOR_WEIGHT - self._tried[0])
-            self._kept[0] += FORGETTING * (PRIOR_WEIGHT * PRIOR_ACCEPTANCE - self._kept[0])
-        self.proposals += proposed > 0
-        self.first_accepted += accepted > 0
-        for position in range(min(proposed, accepted + 1, len(self._tried))):
-            self._tried[position] = self._tried[position] * DECAY + 1
-            self._kept[position] = self._kept[position] * DECAY + (position < accepted)
+        self._tokens = self._seconds = self._rounds = self._rows = 0.0
 
     def looked_up(self, hit: bool) -> None:
         """An outcome was looked up in the speculation cache."""
@@ -125,14 +176,38 @@ class Estimates:
         return self._hit / self._looked
 
     def unsure(self) -> None:
-        """The draft was idle: what is known of its acceptance is old, so new rounds count more and hope is fresh."""
-        for position, (kept, tried) in enumerate(zip(self._kept, self._tried, strict=True)):
-            self._kept[position] = UNSURE_WEIGHT * max(UNSURE_ACCEPTANCE, kept / tried)
-            self._tried[position] = UNSURE_WEIGHT
+        """The draft was idle: what is known of its acceptance is old."""
+        self._draft.unsure()
 
-    def acceptance(self, lookahead: int) -> list[float]:
+    def verified(self, proposed: int, accepted: int, kind: Kind = DRAFTED) -> None:
+        """One row's outcome, of a proposal of the draft (hit or neural) or of another source; each learns alone."""
+        self.answers.verified(kind[0], accepted + 1)
+        if proposed and kind[0] not in BY_DRAFT:
+            self._of(kind).verified(proposed, accepted)
+        if not proposed or kind[0] not in BY_DRAFT:
+            self._draft.forget()
+            return
+        self.proposals += 1
+        self.first_accepted += accepted > 0
+        self._draft.verified(proposed, accepted)
+
+    def acceptance(self, lookahead: int, kind: Kind = DRAFTED) -> list[float]:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
-        return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
+        return (self._draft if kind[0] in BY_DRAFT else self._of(kind)).rates(lookahead)
+
+    def _of(self, kind: Kind) -> Acceptance:
+        if kind not in self._others:
+            self._others[kind] = Acceptance(self._positions, *PRIORS.get(kind, UNKNOWN_SOURCE), OTHERS_WEIGHT)
+        return self._others[kind]
+
+    def passed_over(self, kind: Kind) -> None:
+        """Tokens of a kind were on offer and not taken."""
+        if kind in self._others:
+            self._others[kind].forget()
+
+    def by_kind(self, lookahead: int) -> dict[str, list[float]]:
+        """Acceptance of the sources that are not the draft, where something was seen."""
+        return {f"{source}.{grade}": a.rates(lookahead) for (source, grade), a in sorted(self._others.items())}
 
     @property
     def hopeless(self) -> bool:
@@ -141,7 +216,7 @@ class Estimates:
 
     def mean_acceptance(self) -> float:
         """One number for policies that take one (Theorem 12's a)."""
-        return sum(self._kept) / sum(self._tried)
+        return self._draft.mean()
 
     @property
     def verify(self) -> PassTimes:
@@ -158,16 +233,26 @@ class Estimates:
         """Expected time of a verification of `rows` tokens."""
         return self.verify.seconds(rows) or UNKNOWN_VERIFY
 
-    def round_took(self, tokens: int, seconds: float) -> None:
-        """A whole round, waiting included, gave `tokens` tokens."""
+    def round_took(self, tokens: int, seconds: float, rows: int = 1) -> None:
+        """A whole round of so many rows, waiting included, gave `tokens` tokens."""
+        self._rounds = self._rounds * DECAY + 1
+        self._rows = self._rows * DECAY + rows
         self._tokens = self._tokens * DECAY + tokens
         self._seconds = self._seconds * DECAY + seconds
 
-    def rate(self) -> float:
-        """Tokens a second in the long run; before any round, that of one token a verification."""
+    def rate(self, rows: int | None = None, width: float = 1.0) -> float:
+        """Tokens a second in the long run; before any round, that of one token a verification.
+
+        With `rows`, of a batch of so many: when the batch has just grown or shrunk, what was seen is taken to change
+        with the rows, and with the time of a verification of `width` tokens a row.
+        """
         if self._seconds <= 0:
-            return 1.0 / self.verify_seconds(1)
-        return self._tokens / self._seconds
+            return (rows or 1) / self.verify_seconds(round((rows or 1) * width))
+        rate, seen = self._tokens / self._seconds, self._rows / self._rounds
+        if rows is None or abs(rows - seen) < 0.5:
+            return rate
+        slower = self.verify_seconds(round(rows * width)) / self.verify_seconds(max(1, round(seen * width)))
+        return rate * rows / seen / slower
 
 
 def _monotone(times: dict[int, float]) -> dict[int, float]:

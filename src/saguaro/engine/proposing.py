@@ -1,11 +1,10 @@
 """Between two verifications: from outcomes to the next proposals (Algorithm 1, lines 9-13).
 
 The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits
-for a deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second. A pending wait ends
-after three times the expected time; then the round decodes without a proposal. Nothing that the draft sends is
-trusted: an entry with an impossible token is dropped and counted. Where a grammar makes the next tokens certain, they
-are a proposal that takes no draft (`forced`), unless what the draft has goes further. Tests: tests/engine/,
-tests/lossless/.
+for a deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second (`choosing.py`). A
+pending wait ends after three times the expected time (`reading.py`); then the round decodes without a proposal. Where a
+grammar makes the next tokens certain, they are a proposal that takes no draft (`forced`), unless what the draft has
+goes further. Tests: tests/engine/, tests/lossless/.
 """
 
 from __future__ import annotations
@@ -13,32 +12,26 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
+from typing import Any
 
-from torch.nn.functional import pad
-
-from saguaro.algorithm import waiting
-from saguaro.algorithm.terms import DenseLaw, PointMassLaw
+from saguaro.algorithm.choosing_fallback import Way
+from saguaro.algorithm.suffix_index import Corpus
+from saguaro.algorithm.terms import DraftLaw, PointMassLaw
 from saguaro.config import FanOut, fan_out_lists
-from saguaro.drafting.fallbacks import FALLBACKS
-from saguaro.drafting.fallbacks.base import Fallback, Missed
+from saguaro.engine.choosing import Chooser, Open
 from saguaro.engine.metrics import Estimates
-from saguaro.engine.misses import NO_LOOKUP, Lookup, answered, look_up
+from saguaro.engine.misses import Lookup, answered, look_up
+from saguaro.engine.reading import LOCKSTEP_SECONDS, DraftReader
 from saguaro.engine.sequence import Proposed, Sequence
 from saguaro.engine.trace import Ring
 from saguaro.models.grammar import MOST_FORCED
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
-from saguaro.transport.base import Entry, Key, TargetPort
+from saguaro.transport.base import Entry, TargetPort
 
 log = logging.getLogger(__name__)
-
-FIRST_STEP_GUESS = 0.02
-LOCKSTEP_SECONDS = 30.0
-PATIENCE = 3.0
-SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +56,26 @@ class Settings:
     auto_budget: bool = False
 
 
-@dataclass(slots=True)
-class Open:
-    """A row between its outcome and its proposal. `forced`: the tokens that its grammar makes certain; `found`: there
-    was an entry that could be taken.
-    """
-
-    sequence: Sequence
-    key: Key
-    limit: int
-    forced: tuple[int, ...] = ()
-    covered: bool = False
-    wanted: int = 0
-    pending: bool = False
-    entry: Entry | None = None
-    lookup: Lookup = NO_LOOKUP
-    found: bool = False
-
-
 class Proposer:
-    """The look-up, the fallback and the talk with the draft."""
+    """The look-up, the answer to it and the talk with the draft. `corpus` holds outputs of earlier requests."""
 
-    def __init__(self, estimates: Estimates, vocab: int, settings: Settings, trace: Ring | None = None) -> None:
+    def __init__(
+        self,
+        estimates: Estimates,
+        vocab: int,
+        settings: Settings,
+        trace: Ring | None = None,
+        corpus: Corpus | None = None,
+    ) -> None:
         self.trace = trace
         self.estimates = estimates
-        self.vocab = vocab
         self.port: TargetPort | None = None
+        self.reader = DraftReader(vocab)
+        self.chooser = Chooser(estimates, self.reader, vocab, corpus)
         self.session = Session()
-        self.garbled = 0
         self.late = 0
         self.untold = 0
         self.warnings: list[str] = []
-        self._others = 0  # tokens of the other rows in the next verification, as far as one can know
         self._mean_depth = 0.0
         self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
         self.configure(settings)
@@ -104,7 +85,13 @@ class Proposer:
     def configure(self, settings: Settings) -> None:
         """New settings; the draft is told."""
         self.settings = settings
-        self.fallback: Fallback = FALLBACKS.get(settings.fallback)()
+        self.reader.lockstep = settings.lockstep
+        self.chooser.configure(
+            settings.fallback if settings.branches else "neural",  # SD drafts between two verifications
+            fixed=settings.lockstep or not settings.adapt_depth,
+            branches=settings.branches,
+            rejection=settings.rejection,
+        )
         self._told: Configure | None = None
         self._tell_settings()
 
@@ -129,7 +116,7 @@ class Proposer:
 
     def attach(self, port: TargetPort | None) -> None:
         """Speak to a new draft from now on, or to none."""
-        self.port = port
+        self.port = self.reader.port = port
         self.session = Session()
         self._told = None
         self._tell_settings()
@@ -141,7 +128,7 @@ class Proposer:
         if not self.port.send(message):
             self.warnings.append("the draft does not read its messages; requests go on without it.")
             log.warning(self.warnings[-1])
-            self.port = None
+            self.port = self.reader.port = None
 
     def admit(self, s: Sequence) -> None:
         """Tell the draft of a row. One that the channel has no room for now goes on without the draft."""
@@ -171,6 +158,7 @@ class Proposer:
         """Decide the next proposal of each row (sequence, committed length before, accepted); seconds spent waiting."""
         began = time.monotonic()
         before = self.waited["depth"], self.waited["pending"]
+        verified = [s.proposed if base > s.prompt_length else None for s, base, _ in rows]
         for s, _, accepted in rows:
             s.proposed = Proposed(lookup=Lookup(accepted, s.tokens[-1]))
         if self.port is None:
@@ -178,26 +166,41 @@ class Proposer:
                 s.round += 1
             return 0.0
         self._let_draft_run(rows)
-        self._others = round((len(rows) - 1) * (1 + self._mean_depth))
-        looked = time.monotonic()
-        opened = [self._open(s, base, accepted) for s, base, accepted in rows]
+        others = round((len(rows) - 1) * (1 + self._mean_depth))
+        looking = time.monotonic()
+        looked_up = [self._open(*row, proposal) for row, proposal in zip(rows, verified, strict=True)]
+        opened = [o for o in looked_up if o is not None]
         if self.trace is not None:
-            self.trace.span("look-up", looked, time.monotonic(), {"rows": len(rows)})
-        pending = [o for o in opened if o is not None and o.pending]
-        for o in pending:
-            self._settle(o)
-        seconds = time.monotonic() - began
-        depth, pending_for = self.waited["depth"] - before[0], self.waited["pending"] - before[1]
-        handover = seconds - depth - pending_for
-        for (s, _, _), row in zip(rows, opened, strict=True):
+            self.trace.span("look-up", looking, time.monotonic(), {"rows": len(rows)})
+        if self.settings.rejection:
+            opened = self._ask(opened)
+        expected = self.chooser.choose(opened, len(rows), others)
+        for o in opened:
+            self._go_on(o)
+        chosen = time.monotonic()
+        for o in opened:
+            if o.pending:
+                self._settle(o)
+        now = time.monotonic()
+        if len(rows) > 1:
+            self.reader.waited(expected, now - chosen)
+        self._note([s for s, _, _ in rows], looked_up, now - began, before)
+        return now - began
+
+    def _note(
+        self, rows: Rows[Sequence], looked_up: Rows[Open | None], seconds: float, before: tuple[float, float]
+    ) -> None:
+        """The next round begins: what this one's look-ups gave, and which part of the time was waited for what."""
+        depth, pending = self.waited["depth"] - before[0], self.waited["pending"] - before[1]
+        handover = seconds - depth - pending
+        for s, o in zip(rows, looked_up, strict=True):
             s.round += 1
-            s.proposed.wait_seconds, s.proposed.waits = seconds, (depth, pending_for, handover)
-            if row is not None:
-                s.proposed.lookup = answered(row.lookup, s.proposed.source, found=row.found)
-        self._mean_depth = sum(len(s.proposed.tokens) for s, _, _ in rows) / len(rows)
+            s.proposed.wait_seconds, s.proposed.waits = seconds, (depth, pending, handover)
+            if o is not None:
+                s.proposed.lookup = answered(o.lookup, s.proposed.source, found=o.found)
+        self._mean_depth = sum(len(s.proposed.tokens) for s in rows) / len(rows)
         self.waited["handover"] += handover
         self.waited["rounds"] += 1
-        return seconds
 
     def _let_draft_run(self, rows: Rows[tuple[Sequence, int, int]]) -> None:
         """Loopback: the draft runs now for what stands for the verification. Lockstep: wait for all branches."""
@@ -210,135 +213,97 @@ class Proposer:
                     key = s.key(base, accepted, s.tokens[-1])
                     port.wait(functools.partial(port.full, s.row, key), LOCKSTEP_SECONDS)
 
-    def _open(self, s: Sequence, base: int, accepted: int) -> Open | None:
-        """Look one outcome up (line 10) and say what follows; pending rows are settled afterwards."""
+    def _open(self, s: Sequence, base: int, accepted: int, verified: Proposed | None) -> Open | None:
+        """Look one outcome up (line 10); under `rejection` the draft will be asked."""
         if not s.admitted or self.port is None:
             return None
         key = s.key(base, accepted, s.tokens[-1])
         forced = s.forced(MOST_FORCED)
-        o = Open(s, key, limit=max(s.limit(self.settings.lookahead), len(forced)), forced=forced)
+        o = Open(s, key, max(s.limit(self.settings.lookahead), len(forced)), verified, forced)
         prepares = self.settings.branches and self.settings.lookahead > 0
         o.lookup = look_up(self.port, s.row, key) if prepares else Lookup(accepted, key.bonus)
-        ready = self.port.caught_up(s.row, s.request) and self._draft_lives()
-        if self.settings.rejection:
-            self._open_rejection(o, ready)
-            o.found = o.lookup.covered and not o.pending  # it may have had a token: only an answer would tell
-            return o
-        entry = self._valid(self.port.find(s.row, key))
-        cached = min(len(entry.tokens), o.limit) if entry else 0
-        available = max(cached, len(forced))
-        o.covered, o.entry, o.found = cached > 0, entry, entry is not None and bool(entry.tokens)
-        may_wait = ready and (o.covered or self.fallback.asks_draft)
-        o.wanted = self._depth(o, available, may_wait)
-        if available and o.wanted <= available:
-            assert entry is not None or forced
-            hit = entry is not None and 0 < cached >= o.wanted
-            tokens = entry.tokens[: o.wanted] if entry is not None and hit else forced[: o.wanted]
-            self._take(o, tokens, "hit" if hit else "forced")
-        elif may_wait and o.wanted > 0:
-            o.pending = True
-            self._decide(o, "hit" if o.covered else "pending", ())
-        else:
-            self._without_draft(o, ready)
+        o.ready = self.port.caught_up(s.row, s.request) and self.reader.lives()
+        if not self.settings.rejection:
+            o.entry = self.reader.find(s.row, key)
+            o.found = o.entry is not None and bool(o.entry.tokens)
+            o.cached = min(len(o.entry.tokens), o.limit) if o.entry else 0
+            o.covered = o.cached > 0
         return o
 
-    def _open_rejection(self, o: Open, ready: bool) -> None:
-        """Laws travel, so the draft is asked; unless a grammar makes half a proposal certain, which is one then."""
-        o.wanted = o.limit
-        if o.forced and (2 * len(o.forced) >= o.limit or not ready):
-            self._take(o, o.forced, "forced")
-        elif ready and o.limit > 0:
+    def _ask(self, opened: list[Open]) -> list[Open]:
+        """Laws travel under `rejection`, so the draft is asked what it has; unless a grammar makes half a proposal
+        certain, which is one then. Returns the rows that are still to go on.
+        """
+        rest: list[Open] = []
+        for o in opened:
+            o.found = o.lookup.covered  # unless the draft is asked, it may have a token
+            if o.forced and (2 * len(o.forced) >= o.limit or not o.ready):
+                o.way = Way("forced", 0, len(o.forced))
+                self._go_on(o)
+                continue
+            rest.append(o)
+            if o.ready and o.limit > 0:
+                o.asked = True
+                self._decide(o, "pending", wanted=o.limit)
+        for o in rest:
+            if not o.asked:
+                continue
+            began = time.monotonic()
+            o.ready = False
+            if self.port is not None:
+                o.entry = self.reader.await_entry(o.sequence.row, o.key, o.entry, _answers, wanted=o.limit)
+            if o.entry is None:
+                self.late += 1
+                continue
+            own = o.entry.kind & ~LAST == FIRST_ENTRY
+            o.cached = min(len(o.entry.tokens), o.limit) if own else 0
+            o.covered, o.ready = o.cached > 0, not o.entry.kind & LAST
+            o.found = o.covered
+            self._waited(o, began, time.monotonic(), wanted=o.limit)
+        return rest
+
+    def _go_on(self, o: Open) -> None:
+        """Carry out the way of a row: take what is there (line 12), or have the draft make it."""
+        s, (source, grade, depth, *_) = o.sequence, o.way
+        if source == "neural" or (source == "hit" and (o.asked or depth > o.cached)):
             o.pending = True
-            self._decide(o, "pending", ())
+            if not o.asked:
+                self._decide(o, "hit" if o.covered else "pending", wanted=depth)
+            return
+        law: DraftLaw | None = None
+        tokens: tuple[int, ...] = ()
+        if source == "hit":
+            assert o.entry is not None
+            tokens = o.entry.tokens[:depth]
+        elif source == "forced":
+            tokens, law = o.forced[:depth], PointMassLaw()
+        elif source != "none":
+            proposal = next(p for name, p, level in o.offers if (name, level) == o.way.kind).cut(depth)
+            tokens, law = proposal.tokens, proposal.law
+        certain = min(len(tokens), len(o.forced))
+        s.proposed = Proposed(tokens, source, len(tokens), law, forced=certain, grade=grade)
+        if o.asked:
+            self._send(Taken(s.request, o.key.round, source, tokens))
         else:
-            self._without_draft(o, ready)
+            self._decide(o, source, tokens)
 
-    def _take(self, o: Open, tokens: tuple[int, ...], source: str) -> None:
-        """A proposal that is there already."""
-        law = PointMassLaw() if source == "forced" else None
-        o.sequence.proposed = Proposed(tokens, source, len(tokens), law, forced=min(len(tokens), len(o.forced)))
-        self._decide(o, source, tokens)
-
-    def _draft_lives(self) -> bool:
-        """A draft that has been silent for long is not waited for; the supervisor will see to it."""
-        assert self.port is not None
-        if self.port.local or self.settings.lockstep:
-            return True
-        status = self.port.status()
-        return time.monotonic() - status.heartbeat < max(SILENT_SECONDS, SILENT_STEPS * status.step_seconds)
-
-    def _without_draft(self, o: Open, ready: bool) -> None:
-        """A proposal that the target draws itself, or none."""
-        s = o.sequence
-        if not self.fallback.asks_draft and o.limit > 0:
-            s.proposed = self._own(o)
-        self._decide(o, s.proposed.source, s.proposed.tokens)
-
-    def _own(self, o: Open) -> Proposed:
-        """What the fallback proposes without the draft."""
-        s, fallback = o.sequence, self.fallback
-        cached: tuple[tuple[int, tuple[int, ...]], ...] = ()
-        if fallback.reads_cache and self.port is not None:
-            entries = self.port.entries(s.row, s.request, o.key.round)
-            cached = tuple((entry.key.accepted, entry.tokens) for entry in entries if self._valid(entry))
-        own = s.submission.sampling
-        proposal = fallback.propose(
-            Missed(tuple(s.tokens), own.seed, own.choice, s.round + 1, o.limit, self.vocab, o.key.accepted, cached)
-        )
-        if not proposal.tokens:
-            return Proposed()
-        return Proposed(proposal.tokens, fallback.source, len(proposal.tokens), law=proposal.law)
-
-    def _decide(self, o: Open, source: str, tokens: tuple[int, ...]) -> None:
-        key = o.key
+    def _decide(self, o: Open, source: str, tokens: tuple[int, ...] = (), *, wanted: int | None = None) -> None:
+        """Tell the draft; with `wanted` the tokens are still to come from it."""
+        key, pending = o.key, wanted is not None
         if self.trace is not None:
             self.trace.sent(time.monotonic(), key.request, key.round)
-        self._send(
-            Decided(key.request, key.round, key.base, key.accepted, key.bonus, source, o.pending, o.wanted, tokens)
-        )
-
-    def _depth(self, o: Open, available: int, may_wait: bool) -> int:
-        """How many tokens to go for: the waiting rule of DESIGN D3."""
-        most = o.limit if may_wait else available
-        if most <= 0 or self.settings.lockstep or not self.settings.adapt_depth:
-            return max(most, 0)
-        estimates = self.estimates
-        waits = self._waits(available, most)
-        verify_seconds = [estimates.verify_seconds(self._others + j + 1) for j in range(most + 1)]
-        certain = len(o.forced)
-        expected = waiting.expected_tokens([*[1.0] * certain, *estimates.acceptance(most)[certain:]])
-        return waiting.choose_depth(waits, verify_seconds, expected, estimates.rate())
-
-    def _waits(self, available: int, most: int) -> list[float]:
-        """Expected seconds until each depth 0 ... most is there: what a step in flight still takes, then steps of one
-        row, since a draft that is waited for runs nothing else.
-        """
-        assert self.port is not None
-        status = self.port.status()
-        step = status.single_seconds or FIRST_STEP_GUESS
-        first = step
-        if available and status.step_started:
-            gone = max(0.0, time.monotonic() - status.step_started)
-            first = max(0.0, status.step_seconds - gone)
-        return [0.0 if j <= available else first + (j - available - 1) * step for j in range(most + 1)]
-
-    # -- pending rows -------------------------------------------------------------------------------------------------
+        count = len(tokens) if wanted is None else wanted
+        self._send(Decided(key.request, key.round, key.base, key.accepted, key.bonus, source, pending, count, tokens))
 
     def _settle(self, o: Open) -> None:
-        """Wait for a pending row, then say what was taken (line 12)."""
-        s = o.sequence
+        """Wait for a pending row, then say what was taken."""
+        s, wanted = o.sequence, o.way.depth
         if self.port is None:
             return
         began = time.monotonic()
-        entry = self._await_entry(o, lambda e: bool(e.tokens) or e.kind != FIRST_ENTRY)
-        if self.settings.rejection:
-            o.covered = entry is not None and entry.kind & ~LAST == FIRST_ENTRY
-            if not o.covered and not self.fallback.asks_draft:
-                self._take_own(o)
-                return
-        entry = self._await_entry(o, lambda e: len(e.tokens) >= o.wanted)
-        tokens = entry.tokens[: o.wanted] if entry else ()
-        if len(tokens) < o.wanted:
+        entry = self.reader.await_entry(s.row, o.key, o.entry, lambda e: len(e.tokens) >= wanted, wanted=wanted)
+        tokens = entry.tokens[:wanted] if entry else ()
+        if len(tokens) < wanted:
             self.late += 1
         source = "hit" if o.covered else ("neural" if tokens else "none")
         if len(tokens) < len(o.forced):
@@ -348,50 +313,32 @@ class Proposer:
         if source == "forced":
             s.proposed.law = PointMassLaw()
         elif self.settings.rejection and tokens:
-            laws_KV = self.port.laws(s.row, len(tokens))
-            s.proposed.law = DenseLaw(pad(laws_KV, (0, self.vocab - laws_KV.shape[1])))
+            s.proposed.law = self.reader.law(s.row, len(tokens))
         # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.
         now = time.monotonic()
         ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
+        self._waited(o, began, ended, wanted=wanted)
+        self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
+
+    def _waited(self, o: Open, began: float, ended: float, *, wanted: int) -> None:
+        """The target has waited for the draft."""
         kind = "depth" if o.covered else "pending"
         self.waited[kind] += ended - began
         if self.trace is not None:
-            self.trace.span(f"wait, {kind}", began, now, {"request": s.request, "wanted": o.wanted})
-        self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
+            self.trace.span(f"wait, {kind}", began, ended, {"request": o.key.request, "wanted": wanted})
 
-    def _take_own(self, o: Open) -> None:
-        s = o.sequence
-        s.proposed = self._own(o)
-        self._send(Taken(s.request, o.key.round, s.proposed.source, s.proposed.tokens))
+    def finished(self, s: Sequence) -> None:
+        """A row has its whole output: later rows may find their own words in it."""
+        if self.chooser.corpus is not None:
+            self.chooser.corpus.add(s.tokens[s.prompt_length :])
 
-    def _await_entry(self, o: Open, enough: Callable[[Entry], bool]) -> Entry | None:
-        """The deepest valid entry for a pending key, once it is enough or the wait has lasted too long."""
-        port = self.port
-        assert port is not None
+    def statistics(self) -> dict[str, Any]:
+        """What is known of answers to misses, as plain values."""
+        step = self.port.status().single_seconds if self.port is not None else 0.0
+        known = self.estimates.answers.statistics(step / self.estimates.verify_seconds(1))
+        return {**known, "acceptance": self.estimates.by_kind(max(1, self.settings.lookahead))}
 
-        def ready() -> bool:
-            o.entry = self._valid(port.find(o.sequence.row, o.key)) or o.entry
-            return o.entry is not None and (enough(o.entry) or bool(o.entry.kind & LAST))
 
-        port.wait(ready, self._patience(o.wanted))
-        return o.entry
-
-    def _patience(self, wanted: int) -> float:
-        assert self.port is not None
-        if self.settings.lockstep or self.port.local:
-            return LOCKSTEP_SECONDS
-        step = self.port.status().step_seconds or FIRST_STEP_GUESS
-        return PATIENCE * (wanted + 1) * step + 0.05
-
-    def _valid(self, entry: Entry | None) -> Entry | None:
-        """Drop what no honest draft sends."""
-        if entry is None:
-            return None
-        if any(not 0 <= token < self.vocab for token in entry.tokens):
-            self.garbled += 1
-            if self.garbled == 1:
-                log.warning(
-                    "an entry of the speculation cache holds an impossible token; it and others like it are dropped."
-                )
-            return None
-        return entry
+def _answers(entry: Entry) -> bool:
+    """Whether an entry says what the draft has (`rejection`)."""
+    return bool(entry.tokens) or entry.kind != FIRST_ENTRY

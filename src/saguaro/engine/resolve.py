@@ -161,7 +161,7 @@ def _plan(config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoin
         lookahead=0 if mode == "ar" else _number(config.lookahead, config.fan_out),
         budget=_budget(config, mode),
         fan_out=config.fan_out if mode == "ssd" else "none",
-        fallback="neural" if config.fallback == "auto" or mode == "sd" else config.fallback,
+        fallback=_fallback(config.fallback, mode),
         gears=spot.gears if config.lookahead != 0 else (),
         why=spot.why,
     )
@@ -199,6 +199,12 @@ def _number(lookahead: int | str, fan_out: FanOut) -> int | None:
     if lists := fan_out_lists(fan_out):
         return len(lists[0]) - 1
     return lookahead if isinstance(lookahead, int) else None
+
+
+def _fallback(fallback: str, mode: str) -> str:
+    if mode == "sd":
+        return "neural"
+    return "adaptive" if fallback == "auto" else fallback
 
 
 def _budget(config: EngineConfig, mode: str) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.suffix_index import SuffixIndex
 from saguaro.algorithm.terms import DraftLaw
 from saguaro.engine.misses import NO_LOOKUP, Lookup
 from saguaro.execution.sampler import Draw
@@ -39,8 +40,9 @@ class Submission:
 class Proposed:
     """The proposal of the next round: tokens, where they came from, and how deep the entry was that gave them.
 
-    The first `forced` of them are the only ones that a grammar allows. `lookup` is the look-up before it, `waits` the
-    parts of `wait_seconds`: for depth, for a pending proposal, for handing over.
+    The first `forced` of them are the only ones that a grammar allows; `grade` tells kinds within a source apart.
+    `lookup` is the look-up before it, `waits` the parts of `wait_seconds`: for depth, for a pending proposal, for
+    handing over.
     """
 
     tokens: tuple[int, ...] = ()
@@ -52,6 +54,7 @@ class Proposed:
     forced: int = 0
     lookup: Lookup = NO_LOOKUP
     waits: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    grade: int = 0
 
 
 @dataclass(slots=True)
@@ -89,8 +92,9 @@ class Sequence:
 
     `kv` counts the leading positions whose keys and values the target holds; in all but the last it is *filling*.
     `row` is its place among the running rows, -1 while it waits. `filed` pages can be found by other rows, `fits`
-    tokens of a proposal have room, and a draft at work has seen `drafted` tokens. `grammar` is
-    where its output stands in the request's grammar, `failure` why no token could be drawn when none could.
+    tokens of a proposal have room, and a draft at work has seen `drafted` tokens. `grammar` is where its output stands
+    in the request's grammar, `failure` why no token could be drawn when none could. `text` is for look-ups, and may lag
+    behind `tokens`.
     """
 
     submission: Submission
@@ -111,6 +115,7 @@ class Sequence:
     preemptions: int = 0
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     grammar: Follower | None = None
+    text: SuffixIndex = field(default_factory=SuffixIndex)
     failure: str = "the model returned a value that is not a number for this request."
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.suffix_index import Corpus
 from saguaro.config import MAX_LOOKAHEAD
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.metrics import Estimates, Pace
@@ -79,6 +80,7 @@ class TargetWorker:
         acceptance: Rows[float] = (),
         rates: Mapping[str, Mapping[int, float]] | None = None,
         trace: Ring | None = None,
+        corpus: Corpus | None = None,
     ) -> None:
         self.runner = runner
         self.vocab = vocab
@@ -87,7 +89,7 @@ class TargetWorker:
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16, start=acceptance)
-        self.proposer = Proposer(self.estimates, vocab, settings, trace)
+        self.proposer = Proposer(self.estimates, vocab, settings, trace, corpus)
         self.shifting = Shifting(self.proposer, self.estimates, rates=rates)
         self._looked = False
         self.trace = trace
@@ -194,14 +196,14 @@ class TargetWorker:
         if self.estimates.hopeless and not self.warnings:
             self._warn_of_draft()
         if not filled:
-            self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited)
+            self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited, len(rows))
             self.shifting.ended(depths, seconds + waited, [s for s, _, _ in going_on])
 
     def _learn(self, s: Sequence, accepted: int) -> None:
         """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
         if s.proposed.forced or not s.prefilled or not self.proposer.settings.lookahead:
             return
-        self.estimates.verified(len(s.proposed.tokens), accepted)
+        self.estimates.verified(len(s.proposed.tokens), accepted, (s.proposed.source, s.proposed.grade))
         if self._looked and s.admitted:
             self.estimates.looked_up(s.proposed.source == "hit")
 
@@ -309,6 +311,7 @@ class TargetWorker:
             rows=count,
         )
         if s.finish is not None:
+            self.proposer.finished(s)
             self._leave(s)
         self.emit((s.request, report))
 
@@ -351,7 +354,8 @@ class TargetWorker:
             "draft_step_seconds": status.step_seconds if status else None,
             "acceptance": estimates.acceptance(max(1, proposer.settings.lookahead)),
             "waited": dict(proposer.waited),
-            "garbled_entries": proposer.garbled,
+            "fallback": proposer.statistics(),
+            "garbled_entries": proposer.reader.garbled,
             "late_proposals": proposer.late,
             "untold_rows": proposer.untold,
             "warnings": [*self.warnings, *self.proposer.warnings, *self.shifting.warnings],

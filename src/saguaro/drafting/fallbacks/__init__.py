@@ -2,7 +2,8 @@
 
 A fallback says who draws the proposal of an uncovered outcome and under which law, so that verification stays lossless.
 `none` proposes nothing, `random` draws uniformly, `ngram` looks the row's own text up, `own_row` takes the row's
-likeliest branch for another bonus token, `neural` asks the draft, now, for the missed rows only.
+tokens drafted for another outcome, `neural` asks the draft, now, for the missed rows only, and `adaptive` chooses among
+all of these for each round and row.
 """
 
 from saguaro.registry import Table
@@ -15,6 +16,7 @@ FALLBACKS = Table(
         "ngram": "saguaro.drafting.fallbacks.ngram:NGramFallback",
         "own_row": "saguaro.drafting.fallbacks.own_row:OwnRowFallback",
         "neural": "saguaro.drafting.fallbacks.neural:NeuralFallback",
+        "adaptive": "saguaro.drafting.fallbacks.adaptive:AdaptiveFallback",
     },
 )
 

@@ -1,14 +1,10 @@
 """No proposal: the next round decodes one token."""
 
-from saguaro.algorithm import fallbacks
-from saguaro.algorithm.terms import Proposal
-from saguaro.drafting.fallbacks.base import Fallback, Missed
+from saguaro.drafting.fallbacks.base import Fallback, Missed, Offer
 
 
 class NoFallback(Fallback):
     """Proposes nothing."""
 
-    source = "none"
-
-    def propose(self, missed: Missed) -> Proposal:
-        return fallbacks.propose_nothing()
+    def offers(self, missed: Missed) -> list[Offer]:
+        return []

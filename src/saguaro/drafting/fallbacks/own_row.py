@@ -1,15 +1,18 @@
-"""The row's likeliest branch for another bonus token at the same place; no time, and the draft's own words."""
+"""What the draft prepared for other outcomes of the same round; no time, and the draft's own words."""
 
 from saguaro.algorithm import fallbacks
-from saguaro.algorithm.terms import Proposal
-from saguaro.drafting.fallbacks.base import Fallback, Missed
+from saguaro.drafting.fallbacks.base import Fallback, Missed, Offer
 
 
 class OwnRowFallback(Fallback):
-    """Takes what the cache holds for the row; under `rejection` the cache stays with the draft: nothing."""
+    """Takes what the cache holds for the row, and what was left of its proposal; under `rejection` the cache stays with
+    the draft, and the latter is all there is.
+    """
 
-    source = "own_row"
     reads_cache = True
 
-    def propose(self, missed: Missed) -> Proposal:
-        return fallbacks.propose_own_row(missed.accepted, missed.cached, depth=missed.lookahead)
+    def offers(self, missed: Missed) -> list[Offer]:
+        found = fallbacks.propose_own_row(
+            missed.accepted, missed.bonus, missed.cached, rejected=missed.rejected, depth=missed.lookahead
+        )
+        return [Offer("own_row", proposal, grade) for proposal, grade in found]
