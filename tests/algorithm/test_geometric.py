@@ -13,7 +13,6 @@ from saguaro.theory.evidence import assumed
 from saguaro.theory.fan_out import PowerLaw, expected_hit_rate, geometric_shape
 
 
-
 @given(st.integers(0, 3), st.integers(0, 8), st.floats(0, 1))
 def test_geometric_is_the_best_whole_number_fan_out(lookahead, budget, a):
     weights = number_accepted([a] * lookahead)
@@ -83,6 +82,9 @@ def test_listed_checks_its_list(wrong):
 def test_open_by_name_list_or_path():
     assert open_fan_out([1, 0]).counts(1, 5, assumed(0.8), after_hit=True) == (1, 0)
     assert open_fan_out("none").counts(2, 5, assumed(0.8), after_hit=True) == (0, 0, 0)
-    assert open_fan_out("saguaro.algorithm.fan_out.uniform:Uniform").counts(1, 4, assumed(0.8), after_hit=True) == (2, 2)
+    assert open_fan_out("saguaro.algorithm.fan_out.uniform:Uniform").counts(1, 4, assumed(0.8), after_hit=True) == (
+        2,
+        2,
+    )
     with pytest.raises(ConfigError, match="did you mean 'uniform'"):
         open_fan_out("unifrom")

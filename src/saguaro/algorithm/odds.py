@@ -17,6 +17,8 @@ from saguaro.algorithm.terms import Outcome
 
 DOUBT = 0.08
 """Share of the odds that goes by rank alone: drafts are surer of themselves than they are right."""
+FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
+"""So many candidates of a position are always listed (odds of the first mean little without the others), and at most."""
 
 
 class Guesses(NamedTuple):
@@ -45,6 +47,11 @@ class Calibration(NamedTuple):
 UNCALIBRATED = Calibration()
 
 
+def candidates_listed(needed: int) -> int:
+    """How many candidates of a position a draft lists of which `needed` may be taken."""
+    return min(MOST_CANDIDATES, max(needed, FEWEST_CANDIDATES))
+
+
 def softmax(scores: Sequence[float], sharpness: float = 1.0) -> list[float]:
     """Probabilities of the listed candidates; `scores` begin with the largest."""
     weights = [math.exp(sharpness * (score - scores[0])) for score in scores]
@@ -55,9 +62,7 @@ def softmax(scores: Sequence[float], sharpness: float = 1.0) -> list[float]:
 def guess_odds(scores: Sequence[float], calibration: Calibration = UNCALIBRATED) -> list[float]:
     """Probabilities of candidates from their scores, best first: a softmax, mixed with 1/2, 1/4, ... by rank."""
     sharpness, doubt = calibration
-    return [
-        (1 - doubt) * share + doubt * 0.5 ** (rank + 1) for rank, share in enumerate(softmax(scores, sharpness))
-    ]
+    return [(1 - doubt) * share + doubt * 0.5 ** (rank + 1) for rank, share in enumerate(softmax(scores, sharpness))]
 
 
 def _reach(guesses: Sequence[Guesses], sent: Sequence[int], accepted: int) -> float:

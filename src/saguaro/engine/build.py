@@ -12,6 +12,7 @@ from typing import Any
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
+from saguaro.engine.from_profile import calibration, running_evidence
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
 from saguaro.engine.scheduler import Limits
@@ -51,7 +52,7 @@ def settings_of(plan: Plan) -> Settings:
         fallback=plan.fallback,
         lockstep=config.pacing == "lockstep",
         rejection=config.verification == "rejection",
-        saguaro_c=1.0 if config.saguaro_c is None else config.saguaro_c,
+        saguaro_c=plan.saguaro_c,
         adapt_depth=config.lookahead == "auto" or plan.mode == "ssd",
     )
 
@@ -123,4 +124,7 @@ def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
         prefill_chunk=config.prefill_chunk,
         prefix_cache=config.prefix_cache,
         grammars=grammars_of(plan),
+        evidence=running_evidence(plan.profile, plan.fallback),
+        calibration=calibration(plan.profile),
+        observe=config.observe,
     )

@@ -16,6 +16,7 @@ import torch
 
 from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, rows_worth_running
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
 from saguaro.engine.adapt import measure_rows
@@ -67,6 +68,7 @@ class DraftWorker:
         grammars: Grammars,
         evidence: RunningEvidence | None = None,
         calibration: Calibration = UNCALIBRATED,
+        observe: int = 0,
     ) -> None:
         self.drafter = drafter
         self.port = port
@@ -81,7 +83,7 @@ class DraftWorker:
         self._last_count = 1
         self._queue: list[Message] = []
         self._in_flight: list[Work] = []
-        self._predictor = Predictor(evidence or RunningEvidence())
+        self._predictor = Predictor(evidence or RunningEvidence(), observe=observe)
         self._calibration = calibration
         self._configure(Configure(0, False, False, 1.0, 0, False))
 
@@ -128,6 +130,10 @@ class DraftWorker:
             "fan_out_after_miss": list(self._predictor.full_counts(False)),
         }
 
+    def observations(self) -> list[EndedRound]:
+        """Rounds that have ended since the last call (option `observe`)."""
+        return self._predictor.observer.take()
+
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included."""
         draw = Draw(Sampling(), 0)
@@ -140,6 +146,7 @@ class DraftWorker:
         times = measure_rows(step, self.pool, rows, **sizes)
         self.times.measured(times)
         self.times_alone.measured(times)
+        self.beat()  # measuring may have taken seconds
         return times
 
     def _read_news(self) -> None:
@@ -387,8 +394,5 @@ class DraftWorker:
         self._open_branches(row)
         if row.short:
             return row.round
-        return (
-            -1
-            if any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
-            else row.round
-        )
+        growing = any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
+        return -1 if growing else row.round

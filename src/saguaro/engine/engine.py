@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.config import check_sizes, fan_out_lists
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
@@ -32,6 +34,7 @@ VERIFY_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
 MEASURE_REPEATS = 30
+MANY_REPEATS = 1000
 MEASURE_SECONDS = 3.0
 CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth")
 ANSWER_SECONDS = 120.0
@@ -99,6 +102,40 @@ class Engine(ABC):
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 
+    @abstractmethod
+    def observations(self) -> list[EndedRound]:
+        """Rounds that have ended since the last call, as the draft saw them (option `observe`)."""
+
+    def measure_times(
+        self, verify: Sequence[int], step: Sequence[int], *, seconds: float
+    ) -> dict[str, dict[int, float]]:
+        """Median seconds of a verification and of a draft step by rows, each alone and both at once.
+
+        Nothing else may run meanwhile. Takes about three times `seconds`. Running estimates start anew from the times
+        of both at once.
+
+        Returns:
+            `verify_alone`, `step_alone`, `verify_together` and `step_together`. In one process nothing runs at once,
+            so that the last two are measured as the first two are.
+        """
+        found: dict[str, dict[int, float]] = {}
+        for name, together in (("alone", False), ("together", True)):
+            times = self._times(verify, step, seconds, together=together)
+            found |= {f"verify_{name}": times[0], f"step_{name}": times[1]}
+        return found
+
+    @abstractmethod
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]: ...
+
+    def _sizes(self, rows: Sequence[int], seconds: float) -> dict[str, Any]:
+        """What `measure` of a worker takes; the context leaves room for all rows."""
+        lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
+        rows = [count for count in rows if count < min(lengths)]
+        context = max(0, min(MEASURE_CONTEXT, min(lengths) - max(rows) - 1))
+        return {"rows": rows, "context": context, "repeats": MANY_REPEATS, "seconds": seconds}
+
     def _measure_sizes(self) -> dict[str, Any]:
         lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
         context = min(MEASURE_CONTEXT, *lengths, min(lengths) - max(*VERIFY_ROWS, *STEP_ROWS) - 1)
@@ -139,6 +176,16 @@ class LoopbackEngine(Engine):
             self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, **sizes)
             self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, **sizes)
         self._settle_plan()
+
+    def observations(self) -> list[EndedRound]:
+        return [] if self.port is None else self.draft.observations()
+
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        with torch.inference_mode():
+            times = self.target.measure(**self._sizes(verify, seconds))
+            return times, {} if self.port is None else self.draft.measure(**self._sizes(step, seconds))
 
     def submit(self, submission: Submission) -> None:
         self.target.submit(submission)
@@ -232,6 +279,29 @@ class ProcessEngine(Engine):
             answers.append(draft.worker.expect("measured", ANSWER_SECONDS))
         self.measured["draft_step_seconds"] = answers[1]
         self._settle_plan()
+
+    def observations(self) -> list[EndedRound]:
+        if self.plan.mode == "ar":
+            return []
+        if self.supervisor is not None:
+            return self.supervisor.observations()
+        self._target.send("observations")
+        found: list[EndedRound] = self._expect("observations", ANSWER_SECONDS)
+        return found
+
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        draft = self.supervisor.current if self.supervisor is not None else None
+        if draft is None:
+            raise ConfigError("step times are measured of an engine of mode 'ssd' whose draft lives.")
+        if together:
+            draft.worker.send("measure", self._sizes(step, seconds))
+        self._target.send("measure", self._sizes(verify, seconds))
+        times: dict[int, float] = self._expect("measured", ANSWER_SECONDS)[0]
+        if not together:
+            draft.worker.send("measure", self._sizes(step, seconds))
+        return times, draft.worker.expect("measured", ANSWER_SECONDS)
 
     def submit(self, submission: Submission) -> None:
         self._target.send("submit", submission)

@@ -15,10 +15,12 @@ from saguaro.algorithm.fan_out import FAN_OUT
 from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
 from saguaro.device import Device, default_devices, parse_device
 from saguaro.drafting.drafters import DRAFTERS
+from saguaro.engine.from_profile import open_profile
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.models.config import ModelConfig
 from saguaro.models.vocabulary import compare
+from saguaro.profile import Best, Profile
 
 DEFAULT_MAX_MODEL_LEN = 8192
 KV_BYTES = 2 << 30
@@ -60,6 +62,8 @@ class Plan:
     fallback: str
     cache_dir: str | None = None
     hub_cache: str | None = None
+    profile: Profile | None = None
+    saguaro_c: float = 1.0
 
     def summary(self) -> dict[str, Any]:
         """The plan as plain values, for people and records."""
@@ -95,7 +99,8 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     if mode == "auto":
         mode = "ssd" if config.draft is not None else "ar"
     DRAFTERS.check(config.drafter)
-    check_fan_out(config.fan_out)
+    if config.fan_out != "auto":
+        check_fan_out(config.fan_out)
     default_target, default_draft = default_devices(mode)
     target_device = parse_device(default_target if config.target_device == "auto" else config.target_device)
     hub = Path(hub_cache) if hub_cache else None
@@ -103,7 +108,8 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     max_model_len = _max_model_len(config, target.config)
     dtype = _dtype(config.dtype, config.target)
     target_place = _place(config, config.target, target.config, dtype, target_device, max_model_len)
-    draft_place = None
+    draft, draft_place = None, None
+    draft_dtype = _draft_dtype(config.draft_dtype, dtype)
     if mode != "ar":
         assert config.draft is not None
         draft_device = target_device
@@ -113,12 +119,14 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         difference = compare(target.signature(), draft.signature())
         if difference is not None:
             raise ConfigError(f"target and draft have different tokenizers: {difference}")
-        draft_dtype = _draft_dtype(config.draft_dtype, dtype)
         length = min(max_model_len, draft.config.max_position)
         extra = (config.budget if isinstance(config.budget, int) else 16) * 16
         draft_place = _place(
             config, config.draft, draft.config, draft_dtype, draft_device, length, extra=extra, draft=True
         )
+    profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
+    best = None if profile is None else profile.best_of(mode)
+    fan_out = _fan_out(config, best)
     return Plan(
         config=config,
         mode=mode,
@@ -126,12 +134,14 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         draft=draft_place,
         vocab=target.config.vocab,
         max_model_len=max_model_len,
-        lookahead=0 if mode == "ar" else _number(config.lookahead, config.fan_out),
-        budget=_budget(config, mode),
-        fan_out=config.fan_out if mode == "ssd" else "none",
+        lookahead=0 if mode == "ar" else _number(config.lookahead, fan_out, best),
+        budget=_budget(config, mode, fan_out, best),
+        fan_out=fan_out if mode == "ssd" else "none",
         fallback="neural" if config.fallback == "auto" or mode == "sd" else config.fallback,
         cache_dir=cache_dir,
         hub_cache=hub_cache,
+        profile=profile,
+        saguaro_c=_saguaro_c(config, profile),
     )
 
 
@@ -149,18 +159,34 @@ def check_fan_out(value: Any) -> FanOut:
     return fan_out
 
 
-def _number(lookahead: int | str, fan_out: FanOut) -> int | None:
+def _fan_out(config: EngineConfig, best: Best | None) -> FanOut:
+    if config.fan_out != "auto":
+        return config.fan_out
+    return EngineConfig.fan_out if best is None else check_fan_out(best.fan_out)
+
+
+def _saguaro_c(config: EngineConfig, profile: Profile | None) -> float:
+    if isinstance(config.saguaro_c, (int, float)):
+        return config.saguaro_c
+    return profile.saguaro_c if profile is not None and config.verification == "rejection" else 1.0
+
+
+def _number(lookahead: int | str, fan_out: FanOut, best: Best | None) -> int | None:
     if lists := fan_out_lists(fan_out):
         return len(lists[0]) - 1
-    return lookahead if isinstance(lookahead, int) else None
+    if isinstance(lookahead, int):
+        return lookahead
+    return None if best is None else best.lookahead
 
 
-def _budget(config: EngineConfig, mode: str) -> int | None:
+def _budget(config: EngineConfig, mode: str, fan_out: FanOut, best: Best | None) -> int | None:
     if mode != "ssd":
         return 0
-    if lists := fan_out_lists(config.fan_out):
+    if lists := fan_out_lists(fan_out):
         return max(map(sum, lists))
-    return config.budget if isinstance(config.budget, int) else None
+    if isinstance(config.budget, int):
+        return config.budget
+    return None if best is None else best.budget
 
 
 def _max_model_len(config: EngineConfig, model: ModelConfig) -> int:

@@ -83,19 +83,18 @@ def run_target(connection: Connection, plan: Plan) -> None:
     from saguaro.transport.loopback import Loopback
 
     worker = build_target(plan, lambda event: connection.send(("event", event)))
-    measures: tuple[Any, ...] = (worker.measure,)
+    local = None
     if plan.mode == "sd":
         port = Loopback()
         local = build_draft(plan, port)
         port.step = local.step
         worker.attach(port)
-        measures = (worker.measure, local.measure)
     _ready(connection)
     while True:
         busy = worker.step()
         while connection.poll(0 if busy else 0.05):
             name, value = connection.recv()
-            _target_command(worker, measures, connection, name, value)
+            _target_command(worker, local, connection, name, value)
             busy = True
 
 
@@ -106,7 +105,7 @@ def _ready(connection: Connection) -> None:
     connection.send(("hello", {"pid": os.getpid()}))
 
 
-def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connection, name: str, value: Any) -> None:
+def _target_command(worker: Any, local: Any, connection: Connection, name: str, value: Any) -> None:
     from saguaro.transport.mailbox import MailboxTarget
 
     if name == "submit":
@@ -121,9 +120,11 @@ def _target_command(worker: Any, measures: tuple[Any, ...], connection: Connecti
     elif name == "no_draft":
         worker.attach(None)
     elif name == "measure":
-        connection.send(("measured", [measure(**value) for measure in measures]))
+        connection.send(("measured", [each.measure(**value) for each in (worker, local) if each is not None]))
     elif name == "statistics":
         connection.send(("statistics", worker.statistics()))
+    elif name == "observations":
+        connection.send(("observations", local.observations()))
 
 
 def _open_mailbox(kind: type, path: str, shape: MailboxShape) -> Any:
@@ -158,6 +159,8 @@ def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: Mailbo
                     connection.send(("measured", worker.measure(**value)))
                 elif name == "statistics":
                     connection.send(("statistics", worker.statistics()))
+                elif name == "observations":
+                    connection.send(("observations", worker.observations()))
 
 
 if __name__ == "__main__":

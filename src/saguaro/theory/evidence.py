@@ -107,7 +107,9 @@ class RunningEvidence:
         hit = after_hit or assumed()
         self._kinds = {True: _Kind(hit), False: _Kind(after_miss or hit)}
 
-    def update(self, *, after_hit: bool, sent: Sequence[int], accepted: int, bonus: int, guesses: Sequence[int] | None) -> None:
+    def update(
+        self, *, after_hit: bool, sent: Sequence[int], accepted: int, bonus: int, guesses: Sequence[int] | None
+    ) -> None:
         """One round: its outcome (accepted, bonus), and the guesses of the bonus token at that position, best first
         (None when the draft had not come so far).
         """
