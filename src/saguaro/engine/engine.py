@@ -36,7 +36,7 @@ MEASURE_CONTEXT = 128
 MEASURE_REPEATS = 30
 MANY_REPEATS = 1000
 MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth")
+CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "branches", "saguaro_c")
 ANSWER_SECONDS = 120.0
 
 
@@ -85,7 +85,7 @@ class Engine(ABC):
     def _apply(self, settings: Settings) -> None: ...
 
     def configure(self, **changes: Any) -> None:
-        """Change settings between rounds: lookahead, budget, fan_out, fallback, pacing, adapt_depth."""
+        """Change settings between rounds: those of `CONFIGURABLE`. Without `branches` SSD is SD, with a draft apart."""
         for name in changes:
             if name not in CONFIGURABLE:
                 raise ConfigError(
@@ -99,6 +99,8 @@ class Engine(ABC):
                 changes.setdefault("lookahead", len(lists[0]) - 1)
                 changes.setdefault("budget", max(map(sum, lists)))
         check_sizes(changes.get("lookahead"), changes.get("budget"))
+        if changes.get("saguaro_c", 1.0) != 1.0 and not self.settings.rejection:
+            raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 
