@@ -79,9 +79,7 @@ def measure(
                     llm.generate([texts[i] for i in group], SamplingParams(temperature=0.0, max_tokens=1))
                 found = llm.generate([texts[i] for i in group], [params(i) for i in group])
                 done[lane.name] += found
-                totals[lane.name].append(
-                    sum((len(one.token_ids) - 1) / one.metrics.decode_seconds for one in found)
-                )
+                totals[lane.name].append(sum((len(one.token_ids) - 1) / one.metrics.decode_seconds for one in found))
         for lane in lanes:
             row = run_figures(done[lane.name], engines[lane.engine].statistics(), mode=lane.mode)
             row |= {"lane": lane.name, "mode": lane.mode, "repeat": repeat, "batch": batch}

@@ -41,9 +41,7 @@ def one_temperature(options: argparse.Namespace, temperature: float, llms: dict[
     """The survey, then the best of each kind again."""
 
     def params(number: int) -> SamplingParams:
-        return SamplingParams(
-            temperature=temperature, seed=number, max_tokens=options.max_tokens, ignore_eos=True
-        )
+        return SamplingParams(temperature=temperature, seed=number, max_tokens=options.max_tokens, ignore_eos=True)
 
     shared, rejection = lanes(options)
     texts = prompts(options.prompts, options.num_prompts)

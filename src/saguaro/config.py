@@ -47,11 +47,11 @@ class EngineConfig:
         mode: `auto` is `ssd` with a draft and `ar` without.
         lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
         budget: B, branches of a round, or `auto`.
-        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a miss;
-            `auto` is what the profile found best, and `ranked` without one.
+        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a
+            miss; `auto` is what the profile found best, and `ranked` without one.
         verification: `shared_noise` or `rejection`.
-        saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off) without
-            one, `auto` needs a profile.
+        saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
+            without one, `auto` needs a profile.
         fallback: answer to a miss.
         pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).
         target_device, draft_device: `cpu:0`, `cpu:0-1` or `auto`.

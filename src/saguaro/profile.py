@@ -1,7 +1,7 @@
 """What a calibration found for a pair of models: one file that `profile=` takes (`saguaro calibrate` writes it).
 
-A profile belongs to one pair of model files and their dtypes; for another pair, and in another version of this form, it
-is refused. Numbers are plain values here; the engine makes what it needs of them. Must not know: theory, engines, torch.
+A profile belongs to one pair of model files and their dtypes; for another pair, and in another version of this form,
+it is refused. Numbers are plain values here; the engine makes what it needs of them. Must not know: theory, engines.
 Tests: tests/ground/test_profile.py.
 """
 

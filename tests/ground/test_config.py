@@ -25,7 +25,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
         ({"fan_out": [1, 2], "lookahead": 3}, "K \\+ 1"),
         ({"fan_out": [1, 2], "budget": 4}, "differs from the sum"),
         ({"fallback": "adaptive"}, "not built yet"),
-        ({"profile": "x.json"}, "not built yet"),
+        ({"saguaro_c": "auto", "verification": "rejection"}, "needs a profile"),
+        ({"observe": 65}, "observe must be"),
         ({"max_batch": 0}, "max_batch"),
     ],
 )

@@ -18,7 +18,7 @@ from saguaro.algorithm.terms import Outcome
 DOUBT = 0.08
 """Share of the odds that goes by rank alone: drafts are surer of themselves than they are right."""
 FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
-"""So many candidates of a position are always listed (odds of the first mean little without the others), and at most."""
+"""Candidates of a position that are listed at least (odds of the first mean little without the others), and at most."""
 
 
 class Guesses(NamedTuple):

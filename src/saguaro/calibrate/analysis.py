@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from saguaro.algorithm.odds import Calibration
@@ -122,7 +122,7 @@ def predicted(rounds: Sequence[EndedRound], times: Times, calibration: Calibrati
     """
     known = curves.evidence_of(rounds)
 
-    @lru_cache(maxsize=None)
+    @cache
     def hit_rate(policy: str, depth: int, budget: int) -> float:
         cut = curves.cut(rounds, depth)
         hits = replay(cut, policy, budget, lookahead=depth, evidence=RunningEvidence(known), calibration=calibration)
@@ -152,7 +152,7 @@ def saguaro_sampling(laws: Mapping[str, Sequence[Sequence[float]]], times: Times
         lookahead: K.
 
     Returns:
-        `c`, `fan_out` and `rows`: C, F, the three means over temperatures, hit rate, and tokens a second of one request.
+        `c`, `fan_out` and `rows`: C, F, the three means over temperatures, hit rate, tokens a second of one request.
     """
     table: dict[tuple[float, int], list[Sequence[float]]] = {}
     for rows in laws.values():

@@ -91,7 +91,8 @@ def measure(
 
     Args:
         texts: token ids of prompts and outputs.
-        target, draft: how to read a text.
+        target: how to read a text.
+        draft: the same for q, perhaps over fewer ids.
         temperature: above 0.
         positions: at most so many.
         rows: laws that are held at once.

@@ -64,7 +64,9 @@ def every_setting(
         times: as `Engine.measure_times` gives them.
         tokens: E(0), E(1), ... tokens a round of one request.
         hit_rate: of a policy, a lookahead and a budget.
-        policies, lookaheads, budgets: what SSD is tried with; SD is tried with every lookahead of `tokens`.
+        policies: what SSD is tried with.
+        lookaheads: of SSD; SD is tried with every one of `tokens`.
+        budgets: of SSD.
         batches: requests at once.
     """
     rates = {(p, k, b): hit_rate(p, k, b) for p in policies for k in lookaheads for b in budgets}

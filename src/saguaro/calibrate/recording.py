@@ -2,7 +2,7 @@
 
 The engine runs in lockstep, without branches, with the neural fallback and a fixed lookahead, so every proposal is what
 the draft draws after the committed text, and every policy can be tried on the rounds later (`simulate.replay`).
-The only file here that reaches into `LLM`. Must not know: what the rounds are for. Tests: tests/calibrate/test_recording.py.
+Must not know: what the rounds are for. Tests: tests/calibrate/test_recording.py.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ OWN = {
     "budget": 1,
 }
 """Options of an engine that records."""
+LOOKAHEAD, CANDIDATES, ROWS = 6, 32, 2
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ from saguaro.algorithm.odds import Calibration
 from saguaro.calibrate import analysis, laws
 from saguaro.calibrate.odds_fit import fit_calibration
 from saguaro.calibrate.reading import open_readers
-from saguaro.calibrate.recording import Recording, record, recording_from, recording_options
+from saguaro.calibrate.recording import (
+    CANDIDATES,
+    LOOKAHEAD,
+    ROWS,
+    Recording,
+    record,
+    recording_from,
+    recording_options,
+)
 from saguaro.calibrate.stages import Stages
 from saguaro.engine.from_profile import pair_of
 from saguaro.engine.resolve import Plan
@@ -59,9 +68,9 @@ class CalibrationSettings:
     datasets: Sequence[str] = ()
     temperatures: tuple[float, ...] = (0.0, 0.7, 1.0)
     max_tokens: int = 64
-    lookahead: int = 6
-    candidates: int = 32
-    rows: int = 2
+    lookahead: int = LOOKAHEAD
+    candidates: int = CANDIDATES
+    rows: int = ROWS
     positions: int = 192
     seconds: float = 6.0
     check: bool = False
@@ -161,7 +170,7 @@ class Calibrating:
         for recording in recordings:
             if recording.temperature > 0:
                 name = f"{recording.temperature:g}"
-                rows = self.stages.get(f"laws-{name}", lambda one=recording: self._law_rows(one, readers))
+                rows = self.stages.get(f"laws-{name}", partial(self._law_rows, recording, readers))
                 found[name] = {"rows": rows, "shared_noise": analysis.shared_noise(recording, laws.FS)}
         return found
 

@@ -132,6 +132,7 @@ class DraftWorker:
 
     def observations(self) -> list[EndedRound]:
         """Rounds that have ended since the last call (option `observe`)."""
+        self._read_news()
         return self._predictor.observer.take()
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:

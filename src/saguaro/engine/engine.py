@@ -180,7 +180,8 @@ class LoopbackEngine(Engine):
         self._settle_plan()
 
     def observations(self) -> list[EndedRound]:
-        return [] if self.port is None else self.draft.observations()
+        with torch.inference_mode():
+            return [] if self.port is None else self.draft.observations()
 
     def _times(
         self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool

@@ -14,12 +14,13 @@ from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.algorithm.fan_out.base import guesses_needed
 from saguaro.algorithm.odds import UNCALIBRATED, Calibration, candidates_listed
 from saguaro.algorithm.rounds import EndedRound
+from saguaro.config import FanOut, fan_out_lists
 from saguaro.theory.evidence import RunningEvidence
 
 
 def replay(
     rounds: Sequence[EndedRound],
-    policy: str | Sequence[int],
+    policy: FanOut,
     budget: int,
     *,
     lookahead: int,
@@ -42,7 +43,7 @@ def replay(
     Returns:
         One value a round. A round after which no proposal could follow is no hit, as in the engine.
     """
-    chooser = open_fan_out(policy)
+    chooser = open_fan_out(policy) if isinstance(policy, str) else open_fan_out(*fan_out_lists(policy))
     known = evidence or RunningEvidence()
     listed = candidates_listed(guesses_needed(chooser, lookahead, budget, known))
     came_from_hit: dict[int, bool] = {}

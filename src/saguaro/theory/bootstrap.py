@@ -28,7 +28,8 @@ def paired_difference(
     Units are drawn with replacement, both rates from the same ones. The same numbers give the same interval.
 
     Args:
-        first, second: successes of each unit.
+        first: successes of each unit.
+        second: the same of the other.
         trials: trials of each unit, the same for both.
         level: share of the drawn differences that lies within the interval.
         draws: how often the units are drawn.

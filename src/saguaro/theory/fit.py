@@ -139,8 +139,8 @@ def fit_ranks(ranks: Sequence[int | None], *, largest: int) -> PowerLawFit:
     """The power law c * F^-r under which the observed ranks are likeliest.
 
     The fan-outs of a curve are looked up in the same rounds, so that their misses are nested and not independent; here
-    each round counts once, by the smallest fan-out that would have hit. Then c is the share that the first guess misses,
-    and r follows from those alone.
+    each round counts once, by the smallest fan-out that would have hit. Then c is the share that the first guess
+    misses, and r follows from those alone.
 
     Args:
         ranks: 0-based rank of the bonus token among the guesses of its position; None if it was not in the list.
