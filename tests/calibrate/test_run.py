@@ -120,8 +120,8 @@ def test_a_recording_engine_prepares_nothing():
 
 
 def test_c_with_the_most_tokens_a_second():
-    """Rows are free, so C = .5 wins as soon as it foresees more than it costs in acceptance."""
-    times = {name: {1: 1.0, 100: 1.0} for name in ("verify_together", "step_together", "step_alone")}
+    """Rows and depth are free, so C = .5 wins: it foresees far more, and costs little acceptance."""
+    times = {"verify_together": {1: 1.0, 9: 1.0}, "step_together": {1: 0.2, 9: 0.2}, "step_alone": {1: 0.2, 9: 0.2}}
     laws = {"1": [[1.0, 2, 0.80, 0.5, 0.9], [0.5, 2, 0.79, 0.9, 0.9]]}
     found = saguaro_sampling(laws, times, lookahead=2)
     assert (found["c"], found["fan_out"], len(found["rows"])) == (0.5, 2, 2)

@@ -14,21 +14,10 @@ def prompts(tmp_path):
 
 
 def test_a_small_run(here, prompts, tmp_path, monkeypatch):
-    monkeypatch.setattr("saguaro.calibrate.run.CalibrationSettings.seconds", 0)
     monkeypatch.setattr("saguaro.engine.engine.MEASURE_SECONDS", 0.0)
     out = tmp_path / "pair.json"
-    sizes = (
-        "--num-prompts",
-        2,
-        "--max-tokens",
-        16,
-        "--max-lookahead",
-        2,
-        "--temperatures",
-        "0",
-        "--max-model-len",
-        256,
-    )
+    sizes = ("--num-prompts", 2, "--max-tokens", 16, "--max-lookahead", 2, "--max-model-len", 256, "--seconds", 0)
+    sizes += ("--temperatures", "0")
     done = here("calibrate", *TOY, "--prompts", prompts, *sizes, "--out", out)
     assert done.status == 0, done.err
     assert f"--profile {out}" in done.out
@@ -48,6 +37,7 @@ def test_a_small_run(here, prompts, tmp_path, monkeypatch):
         ((*TOY, "--max-lookahead", "9"), "1 ... 8"),
         ((*TOY, "--temperatures", "0,0"), "given twice"),
         ((*TOY, "--max-tokens", "2"), "8 tokens"),
+        ((*TOY, "--seconds", "-1"), "0 or more"),
         ((*TOY, "--num-prompts", "3"), "fewer than the 3"),
         ((*TOY, "--budget", "3"), "unknown option '--budget'"),
         (("--target", "toy:llama", "--draft", "absent"), "absent"),

@@ -1,5 +1,7 @@
 """Ended rounds are kept as the draft saw them when that is asked for, and only then."""
 
+import pytest
+
 from saguaro import LLM, SamplingParams
 from saguaro.algorithm.odds import Guesses
 from saguaro.algorithm.options import Sampling
@@ -34,14 +36,18 @@ def test_nothing_is_kept_unless_asked_for():
     assert observer.take() == []
 
 
-def test_from_every_kind_of_engine():
+@pytest.mark.parametrize(
+    ("mode", "channel"),
+    [("ssd", "loopback"), ("ssd", "processes"), pytest.param("sd", "processes", marks=pytest.mark.slow)],
+)
+def test_from_every_kind_of_engine(mode, channel, monkeypatch):
     """Over loopback, from a draft process, and from the draft inside the target's process (SD)."""
+    monkeypatch.setattr("saguaro.engine.engine.MEASURE_SECONDS", 0.0)
     pair = ("toy:llama?seed=1&vocab=48", "toy:llama?seed=1&vocab=48&noise=0.1")
-    for mode, channel in (("ssd", "loopback"), ("ssd", "processes"), ("sd", "processes")):
-        with LLM(*pair, mode=mode, channel=channel, max_model_len=64, lookahead=2, budget=4, observe=5) as llm:
-            [done] = llm.generate([[1, 2, 3]], SamplingParams(temperature=0, max_tokens=12, ignore_eos=True))
-            rounds = llm._open.observations()
-        assert [each.number for each in rounds] == list(range(done.metrics.rounds)), (mode, channel)
-        assert max(len(tokens) for each in rounds for tokens in each.tokens) == 5
-        text = [token for each in rounds for token in each.drawn]
-        assert text == done.token_ids[: len(text)]
+    with LLM(*pair, mode=mode, channel=channel, max_model_len=64, lookahead=2, budget=4, observe=5) as llm:
+        [done] = llm.generate([[1, 2, 3]], SamplingParams(temperature=0, max_tokens=12, ignore_eos=True))
+        rounds = llm._open.observations()
+    assert [each.number for each in rounds] == list(range(done.metrics.rounds))
+    assert max(len(tokens) for each in rounds for tokens in each.tokens) == 5
+    text = [token for each in rounds for token in each.drawn]
+    assert text == done.token_ids[: len(text)]

@@ -15,7 +15,7 @@ from saguaro.algorithm.rounds import EndedRound
 from saguaro.calibrate.recording import record, recording_options
 from saguaro.simulate.replay import replay
 
-LOOKAHEAD, TOKENS = 3, 40
+LOOKAHEAD, TOKENS = 3, 24
 OPTIONS: dict[str, Any] = {**SIZES, "target": TARGET, "draft": DRAFT, "channel": "loopback", "dtype": "float32"}
 POLICIES: list[Any] = [name if name != "listed" else (3, 1, 0, 2) for name in FAN_OUT]
 OPTIONS_WITHOUT_ROWS = {name: value for name, value in OPTIONS.items() if name != "max_batch"}

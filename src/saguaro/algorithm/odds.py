@@ -15,8 +15,10 @@ from typing import NamedTuple
 from saguaro.algorithm import outcomes
 from saguaro.algorithm.terms import Outcome
 
-DOUBT = 0.08
-"""Share of the odds that goes by rank alone: drafts are surer of themselves than they are right."""
+DOUBT = 0.02
+"""Share of the odds that goes by rank alone: drafts are a little surer of themselves than they are right. On the Qwen
+pair a plain softmax is the likeliest law at every temperature, and .08 costs a hit in a hundred rounds (docs/log.md).
+"""
 FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
 """Candidates of a position that are listed at least (odds of the first mean little without the others), and at most."""
 

@@ -48,29 +48,26 @@ def fit_calibration(rounds: Sequence[EndedRound]) -> tuple[Calibration, float, f
 
 
 def _samples(rounds: Sequence[EndedRound]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Scores (M, n) less the first of their row, and the rank (M) of the target's token; n where it was not listed."""
+    """Scores (M, n) less the first of their row, and the rank (M) of the target's token, where it was listed at all."""
     rows, ranks = [], []
     for each in rounds:
         for tokens, scores, drawn in zip(each.tokens, each.scores, each.drawn, strict=False):
-            if len(tokens) < 2:
-                continue  # certain by a grammar
+            if len(tokens) < 2 or drawn not in tokens[:LISTED]:
+                continue  # certain by a grammar, or a surprise of which the scores say nothing
             own = [max(score - scores[0], LOWEST) for score in scores[:LISTED]]
             rows.append([*own, *[-math.inf] * (LISTED - len(own))])
-            rank = tokens.index(drawn) if drawn in tokens else LISTED
-            ranks.append(min(rank, LISTED))
+            ranks.append(tokens.index(drawn))
     return np.array(rows, dtype=np.float64).reshape(-1, LISTED), np.array(ranks, dtype=np.int64)
 
 
 def _mean_likelihood(scores_MN: NDArray[np.float64], ranks_M: NDArray[np.int64], calibration: Calibration) -> float:
-    """Mean log probability of the tokens by `algorithm.odds.guess_odds`; what is not listed shares the rest."""
+    """Mean log probability of the tokens by `algorithm.odds.guess_odds`, given that they are listed."""
     sharpness, doubt = calibration
     with np.errstate(invalid="ignore"):
         weights_MN = np.exp(sharpness * scores_MN)
     softmax_MN = weights_MN / weights_MN.sum(axis=1, keepdims=True)
     odds_MN = (1 - doubt) * softmax_MN + doubt * 0.5 ** (np.arange(LISTED) + 1.0)
-    rest = doubt * 0.5**LISTED
-    all_M = np.concatenate([odds_MN, np.full((len(odds_MN), 1), rest)], axis=1)[np.arange(len(ranks_M)), ranks_M]
-    return float(np.log(all_M).mean())
+    return float(np.log(odds_MN[np.arange(len(ranks_M)), ranks_M] / odds_MN.sum(axis=1)).mean())
 
 
 def _calibration(log_sharpness: float, logit_doubt: float) -> Calibration:

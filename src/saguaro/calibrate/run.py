@@ -6,6 +6,7 @@ know: terminals, pictures. Tests: tests/calibrate/test_run.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,8 @@ class CalibrationSettings:
             raise ConfigError("a calibration needs temperatures in 0 ... 100, at least one.")
         if len(set(self.temperatures)) != len(self.temperatures):
             raise ConfigError("every temperature is recorded once; one was given twice.")
+        if not 0 <= self.seconds < math.inf:
+            raise ConfigError("step times are measured for some seconds, 0 or more.")
         if self.max_tokens < 8:
             raise ConfigError("a calibration needs outputs of 8 tokens or more.")
         self.recording()

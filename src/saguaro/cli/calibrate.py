@@ -15,7 +15,7 @@ from saguaro.calibrate.recording import CANDIDATES, LOOKAHEAD, ROWS, recording_o
 from saguaro.cli.bench_view import bar
 from saguaro.cli.checks import check_engine, check_prompts
 from saguaro.cli.options import add_engine_flags, engine_options
-from saguaro.cli.parser import Parser, at_least_one, numbers, whole
+from saguaro.cli.parser import Parser, at_least_one, number, numbers, whole
 from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
 from saguaro.workloads import dataset_name, read_prompts
@@ -43,6 +43,9 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--max-tokens", type=at_least_one, default=64, help="tokens of each output (default 64)")
     group.add_argument(
         "--max-lookahead", type=at_least_one, default=LOOKAHEAD, metavar="K", help="largest K tried (default 6)"
+    )
+    group.add_argument(
+        "--seconds", type=number, default=6.0, metavar="S", help="of each of three measurements of times (default 6)"
     )
     group.add_argument("--seed", type=whole, default=0, help="prompt i has the noise of seed + i (default 0)")
     group.add_argument("--out", type=Path, required=True, metavar="FILE", help="the profile, for --profile FILE")
@@ -94,6 +97,7 @@ def _measured(options: argparse.Namespace, engine: dict[str, Any], prompts: Sequ
         temperatures=tuple(options.temperatures),
         max_tokens=options.max_tokens,
         lookahead=options.max_lookahead,
+        seconds=options.seconds,
         seed=options.seed,
         check=options.check,
     )

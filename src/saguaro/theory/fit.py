@@ -20,12 +20,14 @@ class RunningAcceptance:
 
     Starts at `start`, which counts as `weight` verified tokens; each update multiplies what was seen before by
     `keep`, so that the estimate follows the text (`keep = 1` forgets nothing). A position without counts of its own
-    leans on the overall rate. Deterministic: the same updates give the same floats.
+    leans on the overall rate, or on `by_position` where that was given. Deterministic: the same updates give the same
+    floats.
     """
 
     start: float = 0.8
     weight: float = 8.0
     keep: float = 0.99
+    by_position: tuple[float, ...] = ()
     _accepted: list[float] = field(default_factory=list)
     _verified: list[float] = field(default_factory=list)
 
@@ -45,14 +47,15 @@ class RunningAcceptance:
         return (self.start * self.weight + sum(self._accepted)) / (self.weight + sum(self._verified))
 
     def per_position(self, lookahead: int) -> list[float]:
-        """The conditional rates of positions 0 ... lookahead - 1, each leaning on `rate` with `weight` counts."""
+        """The conditional rates of positions 0 ... lookahead - 1, each leaning on what was known."""
         rate, known = self.rate, len(self._verified)
         rates = []
         for position in range(lookahead):
             accepted, verified = (
                 (self._accepted[position], self._verified[position]) if position < known else (0.0, 0.0)
             )
-            rates.append((rate * self.weight + accepted) / (self.weight + verified))
+            before = self.by_position[position] if position < len(self.by_position) else rate
+            rates.append((before * self.weight + accepted) / (self.weight + verified))
         return rates
 
 
