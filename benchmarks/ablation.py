@@ -7,7 +7,8 @@ noise they do not depend on the policy, so each policy is then asked what it wou
 by the functions that the draft calls (tests/simulate/test_replay.py compares it with the engine round by round). Hit
 rates are therefore exact for these texts, and differences are paired: 95 % intervals by a bootstrap over prompts.
 
-Odds and curves that a profile would hold are fitted on the other half of the prompts (two folds). `--keep` keeps the
+Odds and curves that a profile would hold are fitted on the other half of the prompts (two folds), all sets and
+temperatures together. `--keep` keeps the
 rounds, so that the second part can be run again alone. The record goes to benchmarks/results/ablation.json.
 """
 
@@ -94,13 +95,12 @@ def of_fold(rounds: Sequence[EndedRound], fold: int) -> list[EndedRound]:
     return [each for each in rounds if each.request % 2 == fold]
 
 
-def fitted(recordings: dict[tuple[str, float], Recording], temperature: float, fold: int) -> Fitted:
-    """What a profile made of the other half of the prompts says at this temperature, all sets together."""
+def fitted(recordings: dict[tuple[str, float], Recording], fold: int) -> Fitted:
+    """What a profile made of the other half of the prompts says: of all sets and temperatures, as profiles are."""
     rounds: list[EndedRound] = []
-    for number, ((_, each), recording) in enumerate(recordings.items()):
-        if each == temperature:
-            own = of_fold(recording.rounds, 1 - fold)
-            rounds += [replace(one, request=one.request + 100_000 * number) for one in own]
+    for number, recording in enumerate(recordings.values()):
+        own = of_fold(recording.rounds, 1 - fold)
+        rounds += [replace(one, request=one.request + 100_000 * number) for one in own]
     return evidence_of(rounds), fit_calibration(rounds)[0]
 
 
@@ -120,10 +120,13 @@ def hits_of(
 
 
 def one_setting(
-    recordings: dict[tuple[str, float], Recording], temperature: float, budget: int, options: argparse.Namespace
+    recordings: dict[tuple[str, float], Recording],
+    fits: Sequence[Fitted],
+    temperature: float,
+    budget: int,
+    options: argparse.Namespace,
 ) -> list[dict[str, Any]]:
     """Hit rates and differences at one temperature and budget: of all sets together, then of each."""
-    fits = [fitted(recordings, temperature, fold) for fold in (0, 1)]
     every = {name: each for (name, own), each in recordings.items() if own == temperature}
     hits: dict[str, dict[tuple[str, int], int]] = {}
     rounds: dict[tuple[str, int], int] = {}
@@ -193,10 +196,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "ablation.json")
     options = parser.parse_args()
     recordings = recorded(options)
+    fits = [fitted(recordings, fold) for fold in (0, 1)]
     rows = []
     for temperature in options.temperatures:
         for budget in options.budgets:
-            some = one_setting(recordings, temperature, budget, options)
+            some = one_setting(recordings, fits, temperature, budget, options)
             rates = ", ".join(f"{name} {100 * rate:.1f}" for name, rate in some[0]["hit_rate"].items())
             log.print(f"temperature {temperature:g}, B {budget}: {rates}")
             rows += some
@@ -209,6 +213,7 @@ def main() -> None:
                 "target": model_name(options.target), "draft": model_name(options.draft), "dtype": options.dtype,
                 "lookahead": options.lookahead, "num_prompts": options.num_prompts, "max_tokens": options.max_tokens,
             },
+            "odds": [list(calibration) for _, calibration in fits],
             "rows": rows,
             "table": table(rows),
             "note": f"{models}; {options.num_prompts} prompts of each set × {options.max_tokens} tokens; "

@@ -1,7 +1,7 @@
 """From recordings and step times to what a profile says: curves with their fits, odds, hit rates, the best settings.
 
 Plain values, so that a profile and a report can hold them. Must not know: engines, files, pictures.
-Tests: tests/calibrate/test_analysis.py.
+Tests: tests/calibrate/test_run.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The engine runs in lockstep, without branches, with the neural fallback and a fixed lookahead, so every proposal is what
 the draft draws after the committed text, and every policy can be tried on the rounds later (`simulate.replay`).
-Must not know: what the rounds are for. Tests: tests/calibrate/test_recording.py.
+Must not know: what the rounds are for. Tests: tests/simulate/test_replay.py.
 """
 
 from __future__ import annotations

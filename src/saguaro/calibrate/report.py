@@ -1,7 +1,7 @@
 """A profile as a report for people: one Markdown page and four pictures.
 
 matplotlib is imported when a report is written and not before (extra `figures`). Must not know: engines, terminals.
-Tests: tests/calibrate/test_report.py.
+Tests: tests/calibrate/test_run.py.
 """
 
 from __future__ import annotations

@@ -8,20 +8,20 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.calibrate.recording import CANDIDATES, LOOKAHEAD, ROWS, recording_options
 from saguaro.cli.bench_view import bar
 from saguaro.cli.checks import check_engine, check_prompts
-from saguaro.cli.options import add_engine_flags, engine_options
+from saguaro.cli.options import add_engine_flags, engine_options, folders
 from saguaro.cli.parser import Parser, at_least_one, number, numbers, whole
 from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
 from saguaro.workloads import dataset_name, read_prompts
 
 if TYPE_CHECKING:
-    from saguaro.engine.resolve import Plan
     from saguaro.profile import Profile
 
 DECIDED = (
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         from saguaro.calibrate.report import check_drawing
 
         check_drawing()
-    profile = _measured(options, engine, prompts, checked.plan)
+    profile = _measured(options, engine, prompts)
     if options.report is not None:
         from saguaro.calibrate.report import write_report
 
@@ -83,12 +83,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(options: argparse.Namespace, engine: dict[str, Any], prompts: Sequence[str], plan: Plan) -> Profile:
+def _measured(options: argparse.Namespace, engine: dict[str, Any], prompts: Sequence[str]) -> Profile:
     """The profile, written; stages that an earlier run has left are not measured again."""
     from saguaro import LLM
     from saguaro.bench.machine import machine, versions
     from saguaro.calibrate.run import Calibrating, CalibrationSettings, key
     from saguaro.calibrate.stages import Stages
+    from saguaro.choices import open_intake
 
     settings = CalibrationSettings(
         engine=engine,
@@ -104,6 +105,9 @@ def _measured(options: argparse.Namespace, engine: dict[str, Any], prompts: Sequ
     folder = options.out.with_name(options.out.name + ".stages")
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
+    places = {"cache_dir": None, "hub_cache": None, **folders()}
+    recording = settings.recording()
+    plan = open_intake(recording.pop("target"), recording.pop("draft"), options=recording, **places).plan
     stages = Stages(folder, key(settings, plan))
     with bar() as live:
         task = live.add_task("opening", total=1)
@@ -116,7 +120,7 @@ def _measured(options: argparse.Namespace, engine: dict[str, Any], prompts: Sequ
             settings,
             plan,
             stages,
-            LLM,
+            partial(LLM, **folders()),
             on_stage=on_stage,
             on_steps=lambda count: live.advance(task, count),
             facts={"machine": machine(), "versions": versions()},
