@@ -51,7 +51,7 @@ def measure(
     batch: int = 1,
     repeats: int = 1,
 ) -> list[dict[str, Any]]:
-    """One row a lane and repeat: the figures of `bench`, and `total_tokens_per_second`: the speeds of all rows together.
+    """One row a lane and repeat: the figures of `bench`, and the speeds of all rows together.
 
     Args:
         engines: by the names that lanes use.

@@ -58,7 +58,7 @@ def position(*scores):
 
 def test_single_branch_goes_to_the_likeliest_cut():
     policy = open_fan_out("single_branch")
-    sure, unsure = position(9.0, 0.0, -1.0), position(0.1, 0.0, -3.0)
+    sure, unsure = position(9.0, 0.0, -1.0), position(0.1, 0.0, 0.0)
     cut = policy.choose([sure, unsure, sure], [1, 1], 2, ())
     assert {outcome for _, outcome in cut} == {Outcome(1, 2), Outcome(1, 3)}
     everything = policy.choose([sure, sure, sure], [1, 1], 2, ())

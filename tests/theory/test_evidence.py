@@ -41,7 +41,7 @@ def test_the_rank_does_not_count_the_sent_token():
     shown(evidence, 40 * REFRESH, after_hit=False, sent=[1, 2], accepted=1, bonus=9, guesses=[2, 9])
     known = evidence.of(after_hit=False)
     assert known.after_rejection[1] > 0.92
-    assert known.after_all == assumed().after_all
+    assert known.after_all == pytest.approx(assumed().after_all)
     shown(evidence, 40 * REFRESH, after_hit=False, sent=[1, 2], accepted=2, bonus=9, guesses=[2, 9])
     known = evidence.of(after_hit=False)
     assert known.after_all[1] < 0.15
@@ -61,7 +61,7 @@ def test_what_is_known_by_position_counts_on():
 def test_unlisted_is_a_miss_and_unknown_is_nothing():
     evidence = RunningEvidence()
     shown(evidence, 10 * REFRESH, after_hit=True, sent=[1], accepted=0, bonus=9, guesses=None)
-    assert evidence.of(after_hit=True).after_rejection == assumed().after_rejection
+    assert evidence.of(after_hit=True).after_rejection == pytest.approx(assumed().after_rejection)
     shown(evidence, 40 * REFRESH, after_hit=True, sent=[1], accepted=0, bonus=9, guesses=[1, 4, 5])
     assert evidence.of(after_hit=True).after_rejection[64] < 0.15
     curve = evidence.of(after_hit=True).after_rejection

@@ -2,7 +2,8 @@
 
 Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
 the sampling options between them, as JSON with its length; `Configure` the name of the policy). A frame of another
-version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill). Must not know: who sends, how bytes move.
+version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill).
+Must not know: who sends, how bytes move.
 Tests: tests/protocol/test_messages.py.
 """
 

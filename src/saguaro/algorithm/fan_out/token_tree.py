@@ -1,4 +1,4 @@
-"""The tree that a draft grows from the verified node by its own probabilities: SwiftSpec's rule as a policy (Section 2.2).
+"""The tree that a draft grows from the verified node by its own probabilities: SwiftSpec's rule (Section 2.2).
 
 Nodes beside the proposal are taken in the order of the draft's joint probability, as it stands: no calibration, so a
 draft that is surer than it is right keeps to its own path. `ranked` is the same with calibrated odds.
