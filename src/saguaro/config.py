@@ -23,6 +23,7 @@ FALLBACKS = ("adaptive", "auto", "none", "random", "ngram", "own_row", "neural")
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
 MAX_CORPUS = 1 << 24
+MAX_OBSERVED = 64
 OPTIONAL = (
     ("max_model_len", 2, 1 << 20),
     ("max_waiting", 1, 1 << 20),
@@ -48,10 +49,11 @@ class EngineConfig:
             it runs, as it pays; without a draft it is `ar`.
         lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
         budget: B, branches of a round, or `auto`.
-        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: after a hit and
-            after a miss.
+        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a
+            miss; `auto` is what the profile found best, and `ranked` without one.
         verification: `shared_noise` or `rejection`.
-        saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only.
+        saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
+            without one, `auto` needs a profile.
         fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which
             chooses among them by running estimates. SD drafts in any case.
         fallback_corpus: so many tokens of earlier outputs are kept for `ngram` to look up; 0 keeps none. It changes
@@ -62,6 +64,9 @@ class EngineConfig:
         draft_dtype: the same or `int4`; `auto` is `int4` beside an int8 target (it changes the speed, never the text).
         max_batch: rows that run at once.
         max_model_len: prompt and output together, in tokens; None takes the model's own, at most 8,192.
+        profile: file that `saguaro calibrate` wrote for this pair: what the draft expects at first, and the values of
+            lookahead, budget, fan_out and saguaro_c where those are `auto`.
+        observe: candidates of each position that the draft keeps of every round, for a calibration; 0 keeps nothing.
         drafter: member of the drafter table, or a dotted path.
         drafter_options: passed to the drafter.
         page_size: slots of a page.
@@ -89,7 +94,7 @@ class EngineConfig:
     budget: int | str = "auto"
     fan_out: FanOut = "ranked"
     verification: str = "shared_noise"
-    saguaro_c: float | None = None
+    saguaro_c: float | str | None = None
     fallback: str = "adaptive"
     fallback_corpus: int = 0
     pacing: str = "free"
@@ -99,7 +104,8 @@ class EngineConfig:
     draft_dtype: str = "auto"
     max_batch: int = 8
     max_model_len: int | None = None
-    profile: None = None
+    profile: str | None = None
+    observe: int = 0
     drafter: str = "lm"
     drafter_options: tuple[tuple[str, Any], ...] = ()
     page_size: int = 64
@@ -138,6 +144,7 @@ class EngineConfig:
         self._whole("lookahead", 0, MAX_LOOKAHEAD, auto=True)
         self._whole("budget", 0, MAX_BUDGET, auto=True)
         self._whole("fallback_corpus", 0, MAX_CORPUS)
+        self._whole("observe", 0, MAX_OBSERVED)
         self._whole("max_batch", 1, 1024)
         self._whole("page_size", 1, 1024)
         self._whole("prefill_chunk", 1, 4096)
@@ -156,7 +163,7 @@ class EngineConfig:
         if self.kv_memory is not None:
             object.__setattr__(self, "kv_memory", parse_bytes("kv_memory", self.kv_memory))
         if self.profile is not None:
-            raise ConfigError("option 'profile' is not built yet; leave it out.")
+            object.__setattr__(self, "profile", str(self.profile))
         self._check_pairs()
 
     def _check_pairs(self) -> None:
@@ -169,8 +176,7 @@ class EngineConfig:
         if self.saguaro_c is not None:
             if self.verification != "rejection":
                 raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
-            if not 0 <= self.saguaro_c <= 1:
-                raise ConfigError(f"saguaro_c must be in 0 ... 1, not {self.saguaro_c}.")
+            self._check_c(self.saguaro_c)
         lists = fan_out_lists(self.fan_out)
         if lists:
             budget = max(map(sum, lists))
@@ -178,6 +184,13 @@ class EngineConfig:
                 raise ConfigError(f"fan_out lists {len(lists[0])} values; lookahead {self.lookahead} needs K + 1.")
             if isinstance(self.budget, int) and self.budget != budget:
                 raise ConfigError(f"budget {self.budget} differs from the sum {budget} of the fan_out list.")
+
+    def _check_c(self, value: object) -> None:
+        if value == "auto":
+            if self.profile is None:
+                raise ConfigError("saguaro_c 'auto' needs a profile; give profile=FILE, or a number in 0 ... 1.")
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise ConfigError(f"saguaro_c must be in 0 ... 1 or 'auto', not {value!r}.")
 
     def _one_of(self, option: str, allowed: tuple[str, ...]) -> None:
         value = getattr(self, option)

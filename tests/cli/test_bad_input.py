@@ -28,7 +28,7 @@ BAD = {
     "lookahead": (("--target", "toy:llama", "--draft", "toy:llama", "--lookahead", "99"), "lookahead"),
     "fan-out": (("--target", "toy:llama", "--draft", "toy:llama", "--fan-out", "1,2", "--lookahead", "4"), "fan_out"),
     "fallback": (("--target", "toy:llama", "--draft", "toy:llama", "--fallback", "neurol"), "did you mean 'neural'"),
-    "profile": (("--target", "toy:llama", "--profile", "x.json"), "'profile' is not built yet"),
+    "profile": (("--target", "toy:llama", "--profile", "x.json"), "profile x.json does not exist"),
     "no choices": (("--target", "toy:llama", "--n", "0"), "n must be a whole number in 1"),
     "a stream of choices": (("--target", "toy:llama", "--n", "2", "--stream"), "--stream gives one text"),
     "logprobs without a place": (("--target", "toy:llama", "--logprobs", "2"), "--logprobs needs --json"),

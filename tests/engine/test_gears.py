@@ -196,14 +196,6 @@ def test_certain_tokens_count_whatever_the_draft_is_worth() -> None:
     assert gears.worth("ar", 2) == pytest.approx(4.0)  # a token and three certain ones for each row and pass
 
 
-def test_a_profile_gives_the_first_rates() -> None:
-    gears = Gears(("ar", "sd"), start="ar", promise=lambda gear, rows: 1.0, unit=lambda rows: 0.1)
-    gears.seed({"sd": {1: 30.0}, "ar": {1: 10.0}})
-    assert gears.worth("sd", 1) == pytest.approx(3.0)
-    changed = [gears.ended(Round([0], 0, 0.1), [1.0, 1.8]) for _ in range(8)]
-    assert "sd" in changed
-
-
 def test_a_round_that_was_held_up_counts_little() -> None:
     gears = Gears(("ar",), start="ar", promise=lambda gear, rows: 1.0, unit=lambda rows: 0.1)
     for seconds in (*[0.1] * 20, 100.0, *[0.1] * 5):

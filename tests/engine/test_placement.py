@@ -10,7 +10,7 @@ from saguaro import device
 from saguaro.config import EngineConfig
 from saguaro.engine import engine as engines
 from saguaro.engine import placement
-from saguaro.engine.placement import MEMORY, Promised, Seed, better, promised, recall, remember, spots
+from saguaro.engine.placement import MEMORY, Promised, better, promised, recall, remember, spots
 from saguaro.engine.resolve import resolve
 from saguaro.theory.rates import StepTimes
 
@@ -27,9 +27,9 @@ def cores(monkeypatch):
     return have
 
 
-def found(folder=None, seed=None, **options):
+def found(folder=None, **options):
     config = EngineConfig(**{"target": "t", "draft": "d", **options})
-    each, key = spots(config, models=lambda: MODELS, folder=folder, seed=seed)
+    each, key = spots(config, models=lambda: MODELS, folder=folder)
     return [(spot.mode, spot.target_device, spot.draft_device, spot.gears) for spot in each], key
 
 
@@ -74,18 +74,6 @@ def test_a_folder_that_cannot_be_written_to_forgets(tmp_path):
     remember(str(tmp_path / "file"), "key", "cpu:0", "cpu:1", "because")
     assert recall(str(tmp_path / "file"), "key") is None
     assert recall(None, "key") is None
-
-
-def test_a_profile_says_what_the_user_leaves_open(cores, tmp_path):
-    seed = Seed(target_device="cpu:0-3", draft_device="cpu:0-3")
-    assert found(seed=seed)[0] == [("sd", "cpu:0-3", "cpu:0-3", ("ar", "sd"))]
-    assert found(seed=seed, target_device="cpu:0", draft_device="cpu:1")[0][0][:3] == ("ssd", "cpu:0", "cpu:1")
-    assert found(seed=Seed(mode="ar"))[0] == [("ar", "cpu", "cpu", ())]
-    toy = "toy:llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=128&vocab=512"
-    known = Seed(lookahead=3, budget=7, acceptance=(0.9, 0.7), rates={"sd": {1: 30.0}})
-    plan = resolve(EngineConfig(toy, toy), seed=known)
-    assert (plan.lookahead, plan.budget, plan.acceptance, plan.rates) == (3, 7, (0.9, 0.7), {"sd": {1: 30.0}})
-    assert resolve(EngineConfig(toy, toy, lookahead=5), seed=known).lookahead == 5
 
 
 def test_promises_are_compared_for_one_request_first():

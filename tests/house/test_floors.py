@@ -10,6 +10,7 @@ FLOORS = {
     "registry": 0,
     "request": 0,
     "config": 0,
+    "profile": 0,
     "theory": 1,
     "algorithm": 2,
     "device": 3,

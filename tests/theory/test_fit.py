@@ -1,4 +1,5 @@
 import random
+import statistics
 
 import pytest
 from hypothesis import given
@@ -6,7 +7,13 @@ from hypothesis import strategies as st
 
 from saguaro.errors import ConfigError
 from saguaro.theory.acceptance import number_accepted
-from saguaro.theory.fit import RunningAcceptance, acceptance_per_position, fit_power_law, misses_from_ranks
+from saguaro.theory.fit import (
+    RunningAcceptance,
+    acceptance_per_position,
+    fit_power_law,
+    fit_ranks,
+    misses_from_ranks,
+)
 
 
 @given(st.floats(0.1, 0.9), st.floats(0.2, 1.2))
@@ -83,3 +90,39 @@ def test_running_acceptance_forgets():
     for _ in range(60):
         estimate.update(4, 4)
     assert estimate.rate > 0.8
+
+
+def ranks_of(c: float, r: float, count: int, draw: random.Random, *, longest: int = 31) -> list[int | None]:
+    """Ranks whose chance to be missing from F guesses is c * F^-r."""
+    found: list[int | None] = []
+    for _ in range(count):
+        u = draw.random()
+        guesses = next((f for f in range(1, longest + 1) if u >= c * f**-r), None)
+        found.append(None if guesses is None else guesses - 1)
+    return found
+
+
+def test_a_law_from_ranks_and_its_errors():
+    """Over many samples the estimates scatter as their standard errors say."""
+    draw = random.Random(7)
+    fits = [fit_ranks(ranks_of(0.5, 0.7, 400, draw), largest=31) for _ in range(150)]
+    for estimates, errors, truth in (
+        ([fit.law.c for fit in fits], [fit.c_error for fit in fits], 0.5),
+        ([fit.law.r for fit in fits], [fit.r_error for fit in fits], 0.7),
+    ):
+        assert statistics.mean(estimates) == pytest.approx(truth, abs=0.02)
+        assert statistics.stdev(estimates) == pytest.approx(statistics.mean(errors), rel=0.2)
+
+
+def test_a_law_from_ranks_by_hand():
+    """A quarter is missed by one guess, and half of those by two: c = 1/4 and 2^-r = 1/2."""
+    fit = fit_ranks([0] * 6 + [1, None], largest=2)
+    assert (fit.law.c, fit.law.r) == pytest.approx((0.25, 1.0))
+    assert fit.c_error == pytest.approx((0.25 * 0.75 / 8) ** 0.5)
+    assert fit.trials == 8
+
+
+@pytest.mark.parametrize(("ranks", "largest"), [([0, 0], 8), ([], 8), ([0, 1], 1)])
+def test_a_law_from_ranks_needs_misses(ranks, largest):
+    with pytest.raises(ConfigError, match="missed"):
+        fit_ranks(ranks, largest=largest)

@@ -15,8 +15,12 @@ from typing import NamedTuple
 from saguaro.algorithm import outcomes
 from saguaro.algorithm.terms import Outcome
 
-DOUBT = 0.08
-"""Share of the odds that goes by rank alone: drafts are surer of themselves than they are right."""
+DOUBT = 0.02
+"""Share of the odds that goes by rank alone: drafts are a little surer of themselves than they are right. On the Qwen
+pair a plain softmax is the likeliest law at every temperature, and .08 costs a hit in a hundred rounds (docs/log.md).
+"""
+FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
+"""Candidates of a position that are listed at least (odds of the first mean little without the others), and at most."""
 
 
 class Guesses(NamedTuple):
@@ -43,6 +47,11 @@ class Calibration(NamedTuple):
 
 
 UNCALIBRATED = Calibration()
+
+
+def candidates_listed(needed: int) -> int:
+    """How many candidates of a position a draft lists of which `needed` may be taken."""
+    return min(MOST_CANDIDATES, max(needed, FEWEST_CANDIDATES))
 
 
 def softmax(scores: Sequence[float], sharpness: float = 1.0) -> list[float]:

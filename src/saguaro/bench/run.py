@@ -80,7 +80,7 @@ def run(
 def new_record(settings: BenchSettings) -> dict[str, Any]:
     """A record without runs."""
     engine = {name: plain(value) for name, value in settings.engine.items() if name != "round_log"}  # a local path
-    for name in ("target", "draft"):
+    for name in ("target", "draft", "profile"):
         engine[name] = model_name(engine.get(name))
     return {
         "schema": SCHEMA,

@@ -27,13 +27,14 @@ COMMANDS = {
     "generate": "continue one or several prompts",
     "chat": "talk with a model in the terminal",
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
+    "calibrate": "measure a pair of models and write a profile of it",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
     "figures": "draw the latency-throughput frontier of a record",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
 # Names that the design fixes and that a later version fills.
-NOT_YET = ("serve", "calibrate", "plan", "train-draft")
+NOT_YET = ("serve", "plan", "train-draft")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from saguaro.cli.parser import Parser, number, whole, whole_or_auto
+from saguaro.cli.parser import Parser, number, number_or_auto, whole, whole_or_auto
 from saguaro.config import EngineConfig, FanOut, frozen_fan_out
 from saguaro.errors import ConfigError
 from saguaro.request import SamplingParams
@@ -67,9 +67,12 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "mode": (str, "auto (whichever is fastest, also while running), ar, sd or ssd"),
     "lookahead": (whole_or_auto, "K, tokens of a proposal, or auto"),
     "budget": (whole_or_auto, "B, branches of a round, or auto"),
-    "fan_out": (_fan_out, "a policy by name, or F_0,...,F_K, or F_0,...,F_K/F_0,...,F_K after hits and after misses"),
+    "fan_out": (
+        _fan_out,
+        "a policy by name, auto, or F_0,...,F_K, or F_0,...,F_K/F_0,...,F_K after hits and after misses",
+    ),
     "verification": (str, "shared_noise or rejection"),
-    "saguaro_c": (number, "C of Saguaro sampling, for rejection only"),
+    "saguaro_c": (number_or_auto, "C of Saguaro sampling, for rejection only, or auto: the profile's"),
     "fallback": (str, "what answers a miss: adaptive, none, random, ngram, own_row or neural"),
     "fallback_corpus": (whole, "tokens of earlier outputs kept for the fallback ngram to look up"),
     "pacing": (str, "free, or lockstep for experiments"),
@@ -94,7 +97,8 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "channel": (str, "processes, or loopback: everything in one process"),
     "round_log": (str, "a file that gets a JSON line for every round of every request"),
     "trace": (bool, "keep what both processes do and when"),
-    "profile": (str, "not built yet"),
+    "profile": (str, "what `saguaro calibrate` wrote for this pair"),
+    "observe": (whole, "candidates of each position that the draft keeps of every round, for a calibration"),
 }
 SAMPLING_FLAGS: dict[str, tuple[Any, str]] = {
     "max_tokens": (whole, "at most this many tokens are generated"),

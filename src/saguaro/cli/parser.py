@@ -65,6 +65,11 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def number_or_auto(text: str) -> float | str:
+    """`auto` or a number; ranges are checked by the configuration."""
+    return text if text == "auto" else number(text)
+
+
 def names(text: str) -> list[str]:
     """A comma-separated list of names, none empty."""
     parts = [part.strip() for part in text.split(",")]

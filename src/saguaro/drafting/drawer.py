@@ -16,14 +16,12 @@ from typing import NamedTuple
 import torch
 
 from saguaro.algorithm import saguaro_sampling, sampling
-from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, guess_odds
+from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, candidates_listed, guess_odds
 from saguaro.algorithm.options import Sampling
 from saguaro.execution.sampler import Draw, laws, top_candidates
 from saguaro.protocol.messages import Configure
 
 GREEDY = Sampling(temperature=0.0)
-FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
-"""So many are always ranked: odds of the first mean little without the others."""
 
 
 class Due(NamedTuple):
@@ -57,7 +55,7 @@ class Drawer:
         self._settings = settings
         self._fan_out = fan_out
         self._calibration = calibration
-        self._count = min(MOST_CANDIDATES, max(candidates, FEWEST_CANDIDATES))
+        self._count = candidates_listed(candidates)
 
     def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[Guesses]:
         """Candidates of each row, best first: enough for the largest F_k beside a sent token."""

@@ -15,6 +15,7 @@ from saguaro.config import fan_out_lists
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.draft import DraftWorker
+from saguaro.engine.from_profile import calibration, running_evidence
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
 from saguaro.engine.scheduler import Limits
@@ -55,7 +56,7 @@ def settings_of(plan: Plan) -> Settings:
         fallback=plan.fallback,
         lockstep=config.pacing == "lockstep",
         rejection=config.verification == "rejection",
-        saguaro_c=1.0 if config.saguaro_c is None else config.saguaro_c,
+        saguaro_c=plan.saguaro_c,
         adapt_depth=config.lookahead == "auto" or plan.mode == "ssd",
         gears=plan.gears,
         auto_lookahead=config.lookahead == "auto" and plan.mode != "ar" and not fan_out_lists(config.fan_out),
@@ -97,7 +98,6 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         emit=emit,
         trace=ring_of(plan, "target"),
         acceptance=plan.acceptance,
-        rates=plan.rates,
         corpus=Corpus(config.fallback_corpus) if config.fallback_corpus else None,
     )
 
@@ -140,4 +140,7 @@ def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:
         prefix_cache=config.prefix_cache,
         grammars=grammars_of(plan),
         trace=ring_of(plan, "draft"),
+        evidence=running_evidence(plan.profile, plan.fallback),
+        calibration=calibration(plan.profile),
+        observe=config.observe,
     )

@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 
-from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, rows_worth_running
+from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
 from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
-from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work
+from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
 from saguaro.engine.metrics import PassTimes
 from saguaro.engine.predicting import Predictor
 from saguaro.engine.trace import Ring
@@ -37,8 +38,6 @@ from saguaro.transport.base import DraftPort, Entry, Key
 
 LARGEST_TIMED = 32
 LONGEST_COMPILATION = 60.0
-ASKED_FOR = 2.5
-"""The target waits for tokens that are accepted more often than about one time in this many."""
 BESIDE = 32
 """Tokens of prompts in a pass while other rows are being decoded, which wait for it."""
 PENDING_INDEX = 0
@@ -60,6 +59,7 @@ class DraftWorker:
         evidence: RunningEvidence | None = None,
         calibration: Calibration = UNCALIBRATED,
         trace: Ring | None = None,
+        observe: int = 0,
     ) -> None:
         self.drafter = drafter
         self.port = port
@@ -74,7 +74,7 @@ class DraftWorker:
         self._last_count = 1
         self._queue: list[Message] = []
         self._in_flight: list[Work] = []
-        self._predictor = Predictor(evidence or RunningEvidence())
+        self._predictor = Predictor(evidence or RunningEvidence(), observe=observe)
         self._calibration = calibration
         self._configure(Configure(0, False, False, 1.0, 0, False))
         self.activity = Activity(trace)
@@ -125,6 +125,11 @@ class DraftWorker:
             **self.activity.summary(),
         }
 
+    def observations(self) -> list[EndedRound]:
+        """Rounds that have ended since the last call (option `observe`)."""
+        self._read_news()
+        return self._predictor.observer.take()
+
     def measure(self, rows: Sequence[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
         """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included; `beside` a target
         at work, or alone.
@@ -140,6 +145,7 @@ class DraftWorker:
         if beside or not self.times.known():
             self.times.measured(times)
         self.times_alone.measured(times)
+        self.beat()  # measuring may have taken seconds
         return times
 
     def _read_news(self) -> None:
@@ -239,29 +245,10 @@ class DraftWorker:
                 self._open_branches(row)
                 offered += [(row, branch) for branch in row.branches.values() if row.unfinished(branch, deepest)]
         if offered and not self.port.local and not self.settings.everything and self.times.known():
-            offered = self._worth_running(offered, work)
+            offered = worth_running(offered, work, self.times, self.times_alone)
         for row, branch in offered:
             work += branch_work(row, branch, self.pool, spare=len(self.rows))
         return work
-
-    def _worth_running(self, offered: list[tuple[DraftRow, Branch]], work: list[Work]) -> list[tuple[DraftRow, Branch]]:
-        """The offered branches that go into the pass beside the tails in `work`.
-
-        Where the two devices share a memory, a pass beside the target takes longer than one while the target waits,
-        and slows the target by as much. A pass for branches alone is run when the waiting that it is likely to save (a
-        pass of one row for each token that will be asked for) is more than that.
-        """
-        offered = sorted(offered, key=lambda pair: -pair[1].worth)
-        worths = [branch.worth for _, branch in offered]
-        rows = sum(len(w.span.tokens) for w in work)
-        tails = sum(w.row.all_accepted for w in work)
-        count = rows_worth_running(worths, self.times.seconds, fixed_rows=rows, fixed_worth=tails)
-        if work:
-            return offered[:count]
-        needed = sum(min(branch.odds, ASKED_FOR * branch.worth) for _, branch in offered[:count])
-        alone = self.times_alone if self.times_alone.known() else self.times
-        slower = self.times.seconds(count) - alone.seconds(count)
-        return offered[:count] if needed * alone.seconds(1) > slower else []
 
     def _open_branches(self, row: DraftRow) -> None:
         """Branches for the outcomes that the candidates known so far predict (Section 4.1)."""
@@ -393,8 +380,5 @@ class DraftWorker:
         self._open_branches(row)
         if row.short:
             return row.round
-        return (
-            -1
-            if any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
-            else row.round
-        )
+        growing = any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
+        return -1 if growing else row.round

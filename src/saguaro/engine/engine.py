@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.engine.build import build_draft, build_target
 from saguaro.engine.interface import ALONE_ROWS, STEP_ROWS, VERIFY_ROWS, Engine
 from saguaro.engine.launch import Worker, wait_any
@@ -22,7 +24,7 @@ from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
 from saguaro.engine.target import Event
 from saguaro.engine.trace import ProcessTrace
-from saguaro.errors import WorkerDied
+from saguaro.errors import ConfigError, WorkerDied
 from saguaro.theory.rates import StepTimes
 from saguaro.transport.loopback import Loopback
 
@@ -54,6 +56,19 @@ class LoopbackEngine(Engine):
             self.measured["verify_seconds"] = self.target.measure(VERIFY_ROWS, beside=True, **sizes)
             self.measured["draft_step_seconds"] = self.draft.measure(STEP_ROWS, beside=True, **sizes)
         self._settle_plan()
+
+    def observations(self) -> list[EndedRound]:
+        with torch.inference_mode():
+            return [] if self.port is None else self.draft.observations()
+
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        with torch.inference_mode():
+            times = self.target.measure(beside=together, **self._sizes(verify, seconds))
+            if self.port is None:
+                return times, {}
+            return times, self.draft.measure(beside=together, **self._sizes(step, seconds))
 
     def submit(self, submission: Submission) -> None:
         self.totals.submitted(submission)
@@ -164,6 +179,30 @@ class ProcessEngine(Engine):
             self.times = StepTimes(alone[0], answers[0], alone[1], answers[1])
         self._settle_plan()
         self._target.send("learn", self.times)
+
+    def observations(self) -> list[EndedRound]:
+        if self.plan.mode == "ar":
+            return []
+        if self.supervisor is not None:
+            return self.supervisor.observations()
+        self._target.send("observations")
+        found: list[EndedRound] = self._expect("observations", ANSWER_SECONDS)
+        return found
+
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        draft = self.supervisor.current if self.supervisor is not None else None
+        if draft is None:
+            raise ConfigError("step times are measured of an engine of mode 'ssd' whose draft lives.")
+        beside = {"beside": together}
+        if together:
+            draft.worker.send("measure", beside | self._sizes(step, seconds))
+        self._target.send("measure", beside | self._sizes(verify, seconds))
+        times: dict[int, float] = self._expect("measured", ANSWER_SECONDS)[0]
+        if not together:
+            draft.worker.send("measure", beside | self._sizes(step, seconds))
+        return times, draft.worker.expect("measured", ANSWER_SECONDS)
 
     def submit(self, submission: Submission) -> None:
         self.totals.submitted(submission)

@@ -12,7 +12,7 @@ clocks, engines, channels, requests. Tests: tests/engine/test_gears.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,14 +166,6 @@ class Gears:
         self._since = 0
         self._bucket: int | None = None
         self._expected: Sequence[float] = (1.0,)
-
-    def seed(self, rates: Mapping[str, Mapping[int, float]]) -> None:
-        """Rates known from elsewhere: tokens a second of all rows together, by gear and number of rows."""
-        for gear, by_rows in rates.items():
-            for rows, rate in by_rows.items():
-                lately = self._experience(bucket_of(rows), gear).lately
-                lately.rounds, lately.units = 1.0, 1.0
-                lately.depths[0] = rate * self._unit(rows) / rows
 
     def allow(self, allowed: Sequence[str]) -> None:
         """Other gears to choose among; what is known of all of them stays."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.config import MODES, check_sizes, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
@@ -31,7 +33,7 @@ MANY_ROWS = (12, 16, 24)
 """Rows of large batches; what lies beyond goes on by the last slope."""
 STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
-MEASURE_REPEATS = 30
+MEASURE_REPEATS, MANY_REPEATS = 30, 1000
 MEASURE_SECONDS = 3.0
 CONFIGURABLE = ("mode", "lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "saguaro_c")
 
@@ -135,6 +137,40 @@ class Engine(ABC):
             raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
+
+    @abstractmethod
+    def observations(self) -> list[EndedRound]:
+        """Rounds that have ended since the last call, as the draft saw them (option `observe`)."""
+
+    def measure_times(
+        self, verify: Sequence[int], step: Sequence[int], *, seconds: float
+    ) -> dict[str, dict[int, float]]:
+        """Median seconds of a verification and of a draft step by rows, each alone and both at once.
+
+        Nothing else may run meanwhile. Takes about three times `seconds`. Running estimates start anew from the times
+        of both at once.
+
+        Returns:
+            `verify_alone`, `step_alone`, `verify_together` and `step_together`. In one process nothing runs at once,
+            so that the last two are measured as the first two are.
+        """
+        found: dict[str, dict[int, float]] = {}
+        for name, together in (("alone", False), ("together", True)):
+            times = self._times(verify, step, seconds, together=together)
+            found |= {f"verify_{name}": times[0], f"step_{name}": times[1]}
+        return found
+
+    @abstractmethod
+    def _times(
+        self, verify: Sequence[int], step: Sequence[int], seconds: float, *, together: bool
+    ) -> tuple[dict[int, float], dict[int, float]]: ...
+
+    def _sizes(self, rows: Sequence[int], seconds: float) -> dict[str, Any]:
+        """What `measure` of a worker takes; the context leaves room for all rows."""
+        lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
+        rows = [count for count in rows if count < min(lengths)]
+        context = max(0, min(MEASURE_CONTEXT, min(lengths) - max(rows) - 1))
+        return {"rows": rows, "context": context, "repeats": MANY_REPEATS, "seconds": seconds}
 
     def _gears(self, mode: str) -> tuple[str, ...]:
         """The gears that a mode allows in this engine."""

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,47 +112,19 @@ class Spot:
     why: str
 
 
-@dataclass(frozen=True)
-class Seed:
-    """What a profile knows of a pair on this machine; None and empty where it does not say.
-
-    Args:
-        mode: the mode to run in, instead of choosing while running.
-        target_device, draft_device: where, instead of trying placements.
-        lookahead, budget: to start with.
-        acceptance: of each position given that all before it were accepted.
-        rates: tokens a second of all rows together, by gear and number of rows.
-    """
-
-    mode: str | None = None
-    target_device: str | None = None
-    draft_device: str | None = None
-    lookahead: int | None = None
-    budget: int | None = None
-    acceptance: tuple[float, ...] = ()
-    rates: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-
-
-def spots(
-    config: EngineConfig, *, models: Callable[[], Sequence[str]], folder: str | None, seed: Seed | None = None
-) -> tuple[list[Spot], str]:
+def spots(config: EngineConfig, *, models: Callable[[], Sequence[str]], folder: str | None) -> tuple[list[Spot], str]:
     """The placements to choose among, the paper's first, and the key by which the choice is remembered (`remember`).
 
-    One placement where the user, a profile, the machine or an earlier trial leaves no choice.
+    One placement where the user, the machine or an earlier trial leaves no choice.
 
     Args:
         config: what the user asked.
         models: gives fingerprints and kinds of the models; files are read for it.
         folder: where choices are remembered.
-        seed: what a profile says.
     """
-    asked = config.mode
-    if seed is not None:
-        config = _with_seed(config, seed)
     cores = allowed_cores()
     if config.mode != "auto" or config.draft is None:
-        why = "asked for" if asked == config.mode else "as the profile says"
-        return [_asked(config, why)], ""
+        return [_asked(config)], ""
     if config.channel == "loopback":
         target, draft = _given(config, *default_devices("ssd"))
         return [Spot("ssd", target, draft, _gears("ssd"), "auto: everything in one process, so nothing is tried")], ""
@@ -177,16 +149,6 @@ def spots(
     return [replace(chosen, why=known["why"])], key
 
 
-def _with_seed(config: EngineConfig, seed: Seed) -> EngineConfig:
-    """What the profile says where the user says nothing."""
-    changes: dict[str, Any] = {}
-    if config.mode == "auto" and seed.mode is not None:
-        changes["mode"] = seed.mode
-    if config.target_device == config.draft_device == "auto" and seed.target_device is not None:
-        changes |= {"target_device": seed.target_device, "draft_device": seed.draft_device or seed.target_device}
-    return replace(config, **changes)
-
-
 def _measurable(target: str) -> bool:
     """Toy models take less time than a message, so that times say nothing; a part of a real model does not."""
     return not target.startswith("toy:") or target.startswith("toy:truncate")
@@ -203,9 +165,9 @@ def _given(config: EngineConfig, target: str, draft: str) -> tuple[str, str]:
     )
 
 
-def _asked(config: EngineConfig, why: str) -> Spot:
-    """The mode that the user or a profile named, or the only one without a draft."""
-    mode = config.mode
+def _asked(config: EngineConfig) -> Spot:
+    """The mode that the user named, or the only one without a draft."""
+    mode, why = config.mode, "asked for"
     if mode == "auto":
         mode, why = "ar", "auto: there is no draft"
     target, draft = _given(config, *default_devices(mode))

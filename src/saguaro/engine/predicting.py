@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from saguaro.algorithm.fan_out import open_fan_out
-from saguaro.algorithm.fan_out.base import FanOutPolicy
+from saguaro.algorithm.fan_out.base import FanOutPolicy, guesses_needed
 from saguaro.algorithm.odds import Guesses, likely_outcomes
 from saguaro.algorithm.terms import Outcome
 from saguaro.engine.draft_row import DraftRow
+from saguaro.engine.observing import Observer
 from saguaro.protocol.messages import Configure, Decided
 from saguaro.theory.evidence import RunningEvidence
 
 
 class Predictor:
-    """The policy of the settings, and the evidence that it goes by."""
+    """The policy of the settings, and the evidence that it goes by. `observer` keeps ended rounds for a calibration."""
 
-    def __init__(self, evidence: RunningEvidence) -> None:
+    def __init__(self, evidence: RunningEvidence, *, observe: int = 0) -> None:
         self.evidence = evidence
+        self.observer = Observer(observe)
         self._settings = Configure(0, False, False, 1.0, 0, False)
         self._policy: FanOutPolicy = open_fan_out("none")
 
@@ -39,11 +41,9 @@ class Predictor:
 
     @property
     def candidates(self) -> int:
-        """How many guesses of a position are needed: one more than are taken: the sent token may be one."""
-        most = self._settings.budget
-        if not (self._policy.chooses or self._policy.learns):
-            most = max(*self.full_counts(True), *self.full_counts(False))
-        return most + 1
+        """How many guesses of a position are needed."""
+        own = guesses_needed(self._policy, self._settings.lookahead, self._settings.budget, self.evidence)
+        return max(own, self.observer.count)
 
     def full_counts(self, after_hit: bool) -> tuple[int, ...]:
         """F_0 ... F_K of a whole proposal."""
@@ -68,6 +68,7 @@ class Predictor:
         """A round has ended, and `row` still stands at its beginning. What a grammar makes certain says nothing."""
         if row.grammar is not None or outcome.accepted > len(row.proposal):
             return
+        self.observer.note(row, outcome)
         listed = row.ranked[outcome.accepted].tokens if outcome.accepted < len(row.ranked) else None
         self.evidence.update(
             after_hit=row.after_hit,

@@ -7,8 +7,7 @@ know: channels, loops. Tests: tests/engine/test_resolve.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,14 @@ from saguaro.algorithm.fan_out import FAN_OUT
 from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
 from saguaro.device import Device, parse_device
 from saguaro.drafting.drafters import DRAFTERS
-from saguaro.engine.placement import Seed, Spot, spots
+from saguaro.engine.from_profile import open_profile
+from saguaro.engine.placement import Spot, spots
 from saguaro.engine.round_log import check_writable
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import Checkpoint, open_checkpoint
 from saguaro.models.config import ModelConfig
 from saguaro.models.vocabulary import compare
+from saguaro.profile import Best, Profile
 
 DEFAULT_MAX_MODEL_LEN = 8192
 KV_BYTES = 2 << 30
@@ -53,7 +54,7 @@ class Plan:
 
     `gears` are what the engine may change to while it runs (none: `mode` is fixed), `why` says in a line why it runs
     so. `others` are plans of other placements that are to be tried before one is kept; `key` is what the choice is
-    remembered by. `acceptance` (by position) and `rates` (tokens a second by gear and rows) are what a profile says.
+    remembered by. `profile` is what a calibration found.
     """
 
     config: EngineConfig
@@ -72,8 +73,13 @@ class Plan:
     why: str = ""
     others: tuple[Plan, ...] = ()
     key: str = ""
-    acceptance: tuple[float, ...] = ()
-    rates: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    profile: Profile | None = None
+    saguaro_c: float = 1.0
+
+    @property
+    def acceptance(self) -> tuple[float, ...]:
+        """What is known of acceptance by position before anything has run."""
+        return () if self.profile is None else self.profile.after_hit.acceptance
 
     def summary(self) -> dict[str, Any]:
         """The plan as plain values, for people and records."""
@@ -100,10 +106,8 @@ class Plan:
         }
 
 
-def resolve(
-    config: EngineConfig, *, cache_dir: str | None = None, hub_cache: str | None = None, seed: Seed | None = None
-) -> Plan:
-    """Check a configuration against files and machine. What a profile (`seed`) says holds where the user said `auto`.
+def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: str | None = None) -> Plan:
+    """Check a configuration against files and machine. What a profile says holds where the user said `auto`.
 
     Raises:
         ConfigError: when something cannot work, naming it.
@@ -112,7 +116,8 @@ def resolve(
     if config.round_log is not None:
         check_writable(config.round_log)
     DRAFTERS.check(config.drafter)
-    check_fan_out(config.fan_out)
+    if config.fan_out != "auto":
+        check_fan_out(config.fan_out)
     hub = Path(hub_cache) if hub_cache else None
     target = open_checkpoint(config.target, hub_cache=hub)
     dtype = _dtype(config.dtype, config.target)
@@ -127,15 +132,17 @@ def resolve(
         assert draft is not None
         return [target.fingerprint, dtype, draft.fingerprint, _draft_dtype(config.draft_dtype, dtype)]
 
-    found, key = spots(config, models=models, folder=cache_dir, seed=seed)
-    plans = [_plan(config, spot, target, draft, dtype) for spot in found]
+    draft_dtype = _draft_dtype(config.draft_dtype, dtype)
+    profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
+    found, key = spots(config, models=models, folder=cache_dir)
+    plans = [_plan(config, spot, target, draft, dtype, profile) for spot in found]
     plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key) for plan in plans]
-    if seed is not None:
-        plans = [_seeded(plan, seed) for plan in plans]
     return replace(plans[0], others=tuple(plans[1:]))
 
 
-def _plan(config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoint | None, dtype: str) -> Plan:
+def _plan(
+    config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoint | None, dtype: str, profile: Profile | None
+) -> Plan:
     """The plan of one placement."""
     mode, target_device = spot.mode, parse_device(spot.target_device)
     max_model_len = _max_model_len(config, target.config)
@@ -151,6 +158,11 @@ def _plan(config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoin
         draft_place = _place(
             config, config.draft, draft.config, draft_dtype, draft_device, length, extra=extra, draft=True
         )
+    profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
+    best = None if profile is None else profile.best_of(mode)
+    fan_out = _fan_out(config, best)
+    best = None if profile is None else profile.best_of(mode)
+    fan_out = _fan_out(config, best)
     return Plan(
         config=config,
         mode=mode,
@@ -158,26 +170,14 @@ def _plan(config: EngineConfig, spot: Spot, target: Checkpoint, draft: Checkpoin
         draft=draft_place,
         vocab=target.config.vocab,
         max_model_len=max_model_len,
-        lookahead=0 if mode == "ar" else _number(config.lookahead, config.fan_out),
-        budget=_budget(config, mode),
-        fan_out=config.fan_out if mode == "ssd" else "none",
+        lookahead=0 if mode == "ar" else _number(config.lookahead, fan_out, best),
+        budget=_budget(config, mode, fan_out, best),
+        fan_out=fan_out if mode == "ssd" else "none",
         fallback=_fallback(config.fallback, mode),
         gears=spot.gears if config.lookahead != 0 else (),
         why=spot.why,
-    )
-
-
-def _seeded(plan: Plan, seed: Seed) -> Plan:
-    """A plan with what a profile knows; options given by the user stay."""
-    if plan.mode == "ar":
-        return plan
-    lookahead, budget = plan.lookahead, plan.budget
-    return replace(
-        plan,
-        lookahead=seed.lookahead if lookahead is None else lookahead,
-        budget=seed.budget if budget is None else budget,
-        acceptance=tuple(seed.acceptance),
-        rates=dict(seed.rates),
+        profile=profile,
+        saguaro_c=_saguaro_c(config, profile),
     )
 
 
@@ -195,10 +195,24 @@ def check_fan_out(value: Any) -> FanOut:
     return fan_out
 
 
-def _number(lookahead: int | str, fan_out: FanOut) -> int | None:
+def _fan_out(config: EngineConfig, best: Best | None) -> FanOut:
+    if config.fan_out != "auto":
+        return config.fan_out
+    return EngineConfig.fan_out if best is None else check_fan_out(best.fan_out)
+
+
+def _saguaro_c(config: EngineConfig, profile: Profile | None) -> float:
+    if isinstance(config.saguaro_c, (int, float)):
+        return config.saguaro_c
+    return profile.saguaro_c if profile is not None and config.verification == "rejection" else 1.0
+
+
+def _number(lookahead: int | str, fan_out: FanOut, best: Best | None) -> int | None:
     if lists := fan_out_lists(fan_out):
         return len(lists[0]) - 1
-    return lookahead if isinstance(lookahead, int) else None
+    if isinstance(lookahead, int):
+        return lookahead
+    return None if best is None else best.lookahead
 
 
 def _fallback(fallback: str, mode: str) -> str:
@@ -207,12 +221,14 @@ def _fallback(fallback: str, mode: str) -> str:
     return "adaptive" if fallback == "auto" else fallback
 
 
-def _budget(config: EngineConfig, mode: str) -> int | None:
+def _budget(config: EngineConfig, mode: str, fan_out: FanOut, best: Best | None) -> int | None:
     if mode != "ssd":
         return 0
-    if lists := fan_out_lists(config.fan_out):
+    if lists := fan_out_lists(fan_out):
         return max(map(sum, lists))
-    return config.budget if isinstance(config.budget, int) else None
+    if isinstance(config.budget, int):
+        return config.budget
+    return None if best is None else best.budget
 
 
 def _max_model_len(config: EngineConfig, model: ModelConfig) -> int:

@@ -9,7 +9,6 @@ Tests: tests/engine/test_shifting.py, tests/lossless/test_gears.py.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import replace
 from typing import Any
@@ -49,17 +48,14 @@ def gear_of(settings: Settings) -> str:
 
 
 class Shifting:
-    """The gears of one target. `rates`: tokens a second known from a profile, by gear and rows."""
+    """The gears of one target."""
 
-    def __init__(
-        self, proposer: Proposer, estimates: Estimates, *, rates: Mapping[str, Mapping[int, float]] | None = None
-    ) -> None:
+    def __init__(self, proposer: Proposer, estimates: Estimates) -> None:
         self.proposer = proposer
         self.estimates = estimates
         self.base = proposer.settings
         self.gears: Gears | None = None
         self.warnings: list[str] = []
-        self._rates = rates or {}
         self._measured: StepTimes | None = None
         self._rounds = 0
         self._apply(self._fixed())
@@ -88,7 +84,6 @@ class Shifting:
         elif self.gears is None:
             start = max(allowed, key=lambda gear: self._promise(gear, 1))
             self.gears = Gears(allowed, start=start, promise=self._promise, unit=self._unit)
-            self.gears.seed(self._rates)
         else:
             self.gears.allow(allowed)
         self._apply(self.gears.gear if self.gears is not None and len(allowed) > 1 else self._fixed())

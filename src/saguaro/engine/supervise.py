@@ -13,16 +13,18 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.engine.launch import Worker
 from saguaro.engine.resolve import Plan
 from saguaro.engine.trace import ProcessTrace
-from saguaro.errors import SaguaroError
+from saguaro.errors import SaguaroError, WorkerDied
 from saguaro.transport.mailbox import MailboxShape, MailboxTarget, create
 
 log = logging.getLogger(__name__)
 
 SILENCE_SECONDS, ANSWER_SECONDS = 3.0, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+OBSERVATIONS_SECONDS = 60.0
 MAX_ENTRIES = 65
 MAX_TOKENS = 16
 RING_BYTES = 4 << 20
@@ -114,6 +116,14 @@ class DraftSupervisor:
             return draft.worker.expect(name, ANSWER_SECONDS)
         except (SaguaroError, OSError):
             return None
+
+    def observations(self) -> list[EndedRound]:
+        """Ended rounds as the present draft saw them; raises `WorkerDied` when there is none."""
+        if self.current is None or not self.current.ready:
+            raise WorkerDied("the draft process is gone, and with it the rounds that it observed; run them again.")
+        self.current.worker.send("observations")
+        found: list[EndedRound] = self.current.worker.expect("observations", OBSERVATIONS_SECONDS)
+        return found
 
     def check(self) -> None:
         """Look after the draft; called often, never blocks for long."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +78,6 @@ class TargetWorker:
         grammars: Grammars,
         emit: Callable[[Event], None],
         acceptance: Rows[float] = (),
-        rates: Mapping[str, Mapping[int, float]] | None = None,
         trace: Ring | None = None,
         corpus: Corpus | None = None,
     ) -> None:
@@ -90,7 +89,7 @@ class TargetWorker:
         self.pace = Pace(limits.chunk, fixed=beside)
         self.estimates = Estimates(max_lookahead=16, start=acceptance)
         self.proposer = Proposer(self.estimates, vocab, settings, trace, corpus)
-        self.shifting = Shifting(self.proposer, self.estimates, rates=rates)
+        self.shifting = Shifting(self.proposer, self.estimates)
         self._looked = False
         self.trace = trace
         self.warnings: list[str] = []

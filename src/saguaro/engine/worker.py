@@ -130,6 +130,8 @@ def _target_command(worker: Any, local: Any, connection: Connection, name: str, 
     elif name == "trace":
         rings = [worker.trace] if local is None else [worker.trace, local.activity.trace]
         connection.send(("trace", [ring.take() for ring in rings if ring is not None]))
+    elif name == "observations":
+        connection.send(("observations", local.observations()))
 
 
 def _open_mailbox(kind: type, path: str, shape: MailboxShape) -> Any:
@@ -166,6 +168,8 @@ def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: Mailbo
                     connection.send(("statistics", worker.statistics()))
                 elif name == "trace" and worker.activity.trace is not None:
                     connection.send(("trace", worker.activity.trace.take()))
+                elif name == "observations":
+                    connection.send(("observations", worker.observations()))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ AFTER_ALL_ACCEPTED = PowerLaw(c=0.12, r=0.9)
 """Assumed after a whole proposal: nothing is excluded there, and the first guess is right in .88 of cases (D1)."""
 ASSUMED_ACCEPTANCE = 0.8
 LONGEST_CURVE = 64
-CURVE_WEIGHT, CURVE_KEEP = 24.0, 0.998
+RATE_WEIGHT, CURVE_WEIGHT, KEEP = 24.0, 64.0, 0.998
+"""Rounds that what is known at first counts as, and what remains of a round's weight after the next one. Less weight
+makes the counts follow chance: `optimal` then falls behind the fan-out that it would take with the right numbers."""
 REFRESH = 16
 """Rounds between two looks at the counts, so that policies see the same numbers for a while."""
 
@@ -66,9 +68,9 @@ class _Curve:
     total: float = 0.0
 
     def update(self, rank: int | None) -> None:
-        self.total = self.total * CURVE_KEEP + 1
+        self.total = self.total * KEEP + 1
         for place in range(LONGEST_CURVE):
-            self.ranks[place] *= CURVE_KEEP
+            self.ranks[place] *= KEEP
         if rank is not None and rank < LONGEST_CURVE:
             self.ranks[rank] += 1
 
@@ -85,7 +87,7 @@ class _Kind:
     """Running counts of rounds of one kind."""
 
     def __init__(self, start: Evidence) -> None:
-        self.acceptance = RunningAcceptance(start=start.rate)
+        self.acceptance = RunningAcceptance(start.rate, RATE_WEIGHT, KEEP, start.acceptance)
         self.rejected, self.all = _Curve(start.after_rejection), _Curve(start.after_all)
         self.rounds = 0
         self.known = start

@@ -20,12 +20,14 @@ class RunningAcceptance:
 
     Starts at `start`, which counts as `weight` verified tokens; each update multiplies what was seen before by
     `keep`, so that the estimate follows the text (`keep = 1` forgets nothing). A position without counts of its own
-    leans on the overall rate. Deterministic: the same updates give the same floats.
+    leans on the overall rate, or on `by_position` where that was given. Deterministic: the same updates give the same
+    floats.
     """
 
     start: float = 0.8
     weight: float = 8.0
     keep: float = 0.99
+    by_position: tuple[float, ...] = ()
     _accepted: list[float] = field(default_factory=list)
     _verified: list[float] = field(default_factory=list)
 
@@ -45,14 +47,15 @@ class RunningAcceptance:
         return (self.start * self.weight + sum(self._accepted)) / (self.weight + sum(self._verified))
 
     def per_position(self, lookahead: int) -> list[float]:
-        """The conditional rates of positions 0 ... lookahead - 1, each leaning on `rate` with `weight` counts."""
+        """The conditional rates of positions 0 ... lookahead - 1, each leaning on what was known."""
         rate, known = self.rate, len(self._verified)
         rates = []
         for position in range(lookahead):
             accepted, verified = (
                 (self._accepted[position], self._verified[position]) if position < known else (0.0, 0.0)
             )
-            rates.append((rate * self.weight + accepted) / (self.weight + verified))
+            before = self.by_position[position] if position < len(self.by_position) else rate
+            rates.append((before * self.weight + accepted) / (self.weight + verified))
         return rates
 
 
@@ -120,3 +123,70 @@ def _scoring_step(rows: list[tuple[float, int, int]], level: float, slope: float
     step_level, step_slope = (d * u - b * v) / determinant, (a * v - b * u) / determinant
     largest = max(abs(step_level), abs(step_slope), 1.0)
     return step_level / largest, step_slope / largest
+
+
+@dataclass(frozen=True)
+class PowerLawFit:
+    """A power law with the standard errors of its two numbers, from the Fisher information."""
+
+    law: PowerLaw
+    c_error: float
+    r_error: float
+    trials: int
+
+
+STEEPEST = 20.0
+
+
+def fit_ranks(ranks: Sequence[int | None], *, largest: int) -> PowerLawFit:
+    """The power law c * F^-r under which the observed ranks are likeliest.
+
+    The fan-outs of a curve are looked up in the same rounds, so that their misses are nested and not independent; here
+    each round counts once, by the smallest fan-out that would have hit. Then c is the share that the first guess
+    misses, and r follows from those alone.
+
+    Args:
+        ranks: 0-based rank of the bonus token among the guesses of its position; None if it was not in the list.
+        largest: length of the lists.
+
+    Raises:
+        ConfigError: when nothing was missed, or the lists hold fewer than two guesses.
+    """
+    missed = [rank for rank in ranks if rank is None or rank > 0]
+    if not missed or largest < 2:
+        raise ConfigError("a power law needs lists of two guesses or more and rounds that the first guess missed.")
+    c = len(missed) / len(ranks)
+    counts = [0] * (largest - 1)
+    beyond = 0
+    for rank in missed:
+        if rank is None or rank >= largest:
+            beyond += 1
+        else:
+            counts[rank - 1] += 1
+    r, information = 0.5, 0.0
+    for _ in range(100):
+        score, information = _rank_score(counts, beyond, r, len(missed))
+        step = max(-0.5, min(0.5, score / information))
+        r, before = min(max(r + step, 1e-3), STEEPEST), r
+        if abs(r - before) < 1e-10:
+            break
+    law = PowerLaw(c=c, r=r)
+    return PowerLawFit(law, math.sqrt(c * (1 - c) / len(ranks)), 1 / math.sqrt(information), len(ranks))
+
+
+def _rank_score(counts: Sequence[int], beyond: int, r: float, trials: int) -> tuple[float, float]:
+    """Derivative of the log likelihood by r, and the expected information, of ranks given that the first guess missed.
+
+    The chance that F guesses miss is F^-r then.
+    """
+    largest = len(counts) + 1
+    misses = [f**-r for f in range(1, largest + 1)]
+    slopes = [-math.log(f) * miss for f, miss in zip(range(1, largest + 1), misses, strict=True)]
+    score = -beyond * math.log(largest)
+    information = slopes[-1] ** 2 / misses[-1]
+    for place, count in enumerate(counts):
+        share = max(misses[place] - misses[place + 1], 1e-300)
+        slope = slopes[place] - slopes[place + 1]
+        score += count * slope / share
+        information += slope**2 / share
+    return score, max(trials * information, 1e-12)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from saguaro.algorithm.odds import Guesses, likely_outcomes
 from saguaro.algorithm.terms import Outcome
-from saguaro.theory.evidence import Evidence
+from saguaro.theory.evidence import Evidence, RunningEvidence
 
 
 class FanOutPolicy(ABC):
@@ -16,7 +16,7 @@ class FanOutPolicy(ABC):
 
     A policy that only spreads the budget over positions gives `counts`. One that `chooses` looks at the draft's guesses
     of the round, too; its counts say how it spreads the budget on average, which is what Saguaro sampling must know
-    before a token is drawn. One that `learns` uses the hit curves of `Evidence`, so that the draft lists as many
+    before a token is drawn. One that `learns` has counts that follow the evidence, so that the draft lists as many
     guesses as the budget allows.
     """
 
@@ -52,3 +52,12 @@ class FanOutPolicy(ABC):
             counts: what `counts` gave for d.
         """
         return likely_outcomes(guesses, sent, counts[: len(guesses)])
+
+
+def guesses_needed(policy: FanOutPolicy, lookahead: int, budget: int, evidence: RunningEvidence) -> int:
+    """How many candidates of a position a policy may need: one more than it takes, since the sent token may be one."""
+    most = budget
+    if not (policy.chooses or policy.learns):
+        each = [policy.counts(lookahead, budget, evidence.of(after_hit=kind), after_hit=kind) for kind in (True, False)]
+        most = max(count for counts in each for count in counts)
+    return most + 1

@@ -8,6 +8,7 @@ Must not know: engines, measurements (they arrive as arguments). Tests: tests/al
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import ClassVar
 
 from saguaro.algorithm.fan_out.base import FanOutPolicy
 from saguaro.theory.acceptance import number_accepted
@@ -24,6 +25,8 @@ class Geometric(FanOutPolicy):
         after_all: miss curve of position K, where nothing is excluded: the first guess is right in .88 of cases on
             the measured pair (DESIGN D1).
     """
+
+    learns: ClassVar[bool] = True
 
     def __init__(
         self, *, after_rejection: PowerLaw = AFTER_REJECTION, after_all: PowerLaw = AFTER_ALL_ACCEPTED
