@@ -147,11 +147,13 @@ class LLM:
 
     @property
     def mode(self) -> str:
-        """`ar`, `sd` or `ssd`."""
+        """`ar`, `sd` or `ssd`: what the engine was opened for. The gear of the moment is in `statistics()["gears"]`."""
         return self._open.plan.mode
 
     def configure(self, **changes: Any) -> None:
-        """Change lookahead, budget, fan_out, fallback or pacing between rounds."""
+        """Change mode (among those that this placement has), lookahead, budget, fan_out, fallback or pacing between
+        rounds.
+        """
         self._open.configure(**changes)
 
     def statistics(self) -> dict[str, Any]:

@@ -107,11 +107,16 @@ def test_both_are_opened_and_the_better_is_kept_and_remembered(cores, monkeypatc
 
     monkeypatch.setattr(engines, "ProcessEngine", Opened)
     monkeypatch.setattr(placement, "_measurable", lambda target: True)
+    monkeypatch.setattr(placement.os, "getloadavg", lambda: (load[0], 0.0, 0.0))
+    load = [9.0]
     toy = "toy:llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=128&vocab=512"
 
     def opened() -> SimpleNamespace:
         return engines.open_engine(resolve(EngineConfig(toy, toy), cache_dir=str(tmp_path)))
 
+    assert "busy" in opened().plan.why
+    events.clear()
+    load[0] = 1.0
     first = opened()
     tried = ["open ssd", "close ssd", "open sd"]
     assert events == (tried if wins == "whole" else [*tried, "close sd", "open ssd"])

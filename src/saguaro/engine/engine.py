@@ -17,7 +17,7 @@ from saguaro.algorithm.rounds import EndedRound
 from saguaro.engine.build import build_draft, build_target
 from saguaro.engine.interface import ALONE_ROWS, STEP_ROWS, VERIFY_ROWS, Engine
 from saguaro.engine.launch import Worker, wait_any
-from saguaro.engine.placement import Promised, better, promised, remember
+from saguaro.engine.placement import Promised, better, busy, promised, remember
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan
 from saguaro.engine.sequence import Submission
@@ -270,7 +270,10 @@ def open_engine(plan: Plan) -> Engine:
 
 
 def _open_best(plan: Plan) -> Engine:
-    """Open each placement in turn, and keep the one that promises most; only one is in memory at a time."""
+    """Open each placement in turn, and keep the one that promises most; only one is in memory at a time. What was
+    measured on a busy machine holds for this engine alone.
+    """
+    disturbed = busy()
     tried: list[tuple[Plan, Promised]] = []
     engine: ProcessEngine | None = None
     best = 0
@@ -285,9 +288,11 @@ def _open_best(plan: Plan) -> Engine:
             best = number
     chosen = tried[best][0]
     said = [f"{_where(each)} {found.rate:.1f} tokens/s in {found.gear}" for each, found in tried]
-    why = f"auto: tried at the first start, promised: {', '.join(said)}"
+    when = "tried now, on a busy machine," if disturbed else "tried at the first start,"
+    why = f"auto: {when} promised: {', '.join(said)}"
     assert chosen.draft is not None
-    remember(plan.cache_dir, plan.key, chosen.target.device.text, chosen.draft.device.text, why)
+    if not disturbed:
+        remember(plan.cache_dir, plan.key, chosen.target.device.text, chosen.draft.device.text, why)
     log.info(why)
     assert engine is not None
     if best != len(tried) - 1:

@@ -23,6 +23,8 @@ STEADY_ROUNDS, OUTLIER = 4, 3.0
 MARGIN, UNTRIED_MARGIN = 1.04, 1.10
 """A gear must promise so many times what the present one gives; more where the promise is theory alone."""
 CHECK_ROUNDS, DWELL_ROUNDS = 4, 8
+FEW_ROUNDS = 3.0
+"""A gear is not left on fewer rounds."""
 TRIAL_ROUNDS, TRIAL_ROWS = 5, 12
 """A trial lasts so many rounds, and until so many proposals (rows times rounds) have been seen."""
 TRIAL_SHARE = 0.004
@@ -248,6 +250,8 @@ class Gears:
         """A gear that promises clearly more than the present one. One that has failed without being measured has to
         wait for its next trial.
         """
+        if 0.5 <= self._experience(bucket, self.gear).lately.rounds < FEW_ROUNDS:
+            return None
         here = self.worth(self.gear, rows)
         best, best_worth = None, 0.0
         for gear in self._others():

@@ -25,6 +25,7 @@ from saguaro.theory.rates import StepTimes, promise
 MEMORY = "placements.json"
 VERSION = 1
 """Part of the key: a change of what is measured or promised makes old choices void."""
+BUSY_SHARE = 0.6
 CLOSE = 1.05
 """Placements whose promises for one request differ by less are compared by what they promise for a full batch."""
 
@@ -71,6 +72,11 @@ def recall(folder: str | None, key: str) -> Mapping[str, str] | None:
     if not isinstance(found, dict) or not wanted <= set(found) or any(not isinstance(found[w], str) for w in wanted):
         return None
     return found
+
+
+def busy() -> bool:
+    """Whether others use this machine so much that times measured now say little about other days."""
+    return os.getloadavg()[0] > BUSY_SHARE * len(allowed_cores())
 
 
 def remember(folder: str | None, key: str, target_device: str, draft_device: str, why: str) -> None:
