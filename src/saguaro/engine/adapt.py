@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from saguaro.engine.metrics import PRIOR_ACCEPTANCE, PRIOR_HIT_RATE
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool, PageTable
+from saguaro.theory.evidence import ASSUMED_ACCEPTANCE, ASSUMED_HIT_RATE
 from saguaro.theory.rates import LIKELY_ROWS, MAX_PLANNED_LOOKAHEAD, StepTimes, promise
 from saguaro.theory.step_times import time_for
 
-PRIOR = [PRIOR_ACCEPTANCE] * MAX_PLANNED_LOOKAHEAD
+PRIOR = [ASSUMED_ACCEPTANCE] * MAX_PLANNED_LOOKAHEAD
 PLANNED_BUDGETS = (5, 6, 7, 8)
 NEARLY_FREE = 1.15
 LARGE_ROWS, FEW_REPEATS = 9, 2
@@ -68,7 +68,7 @@ class PlannedSpeculation:
 
 def plan_sd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedSpeculation:
     """The lookahead with the most tokens a second when drafting and verifying take turns."""
-    best = promise("sd", StepTimes.of(verify, step), PRIOR, PRIOR_HIT_RATE)
+    best = promise("sd", StepTimes.of(verify, step), PRIOR, ASSUMED_HIT_RATE)
     return PlannedSpeculation(best.lookahead, 0, best.rate)
 
 
@@ -78,7 +78,7 @@ def plan_ssd(verify: Mapping[int, float], step: Mapping[int, float]) -> PlannedS
     A round of the draft is an extend and K steps of the likeliest branches; the others share what rows cost little
     (`algorithm/odds.py`). The budget is one branch a position, and more where rows are nearly free.
     """
-    best = promise("ssd", StepTimes.of(verify, step), PRIOR, PRIOR_HIT_RATE)
+    best = promise("ssd", StepTimes.of(verify, step), PRIOR, ASSUMED_HIT_RATE)
     few = time_for(step, LIKELY_ROWS)
     free = [rows for rows in PLANNED_BUDGETS if time_for(step, rows) <= NEARLY_FREE * few]
     return PlannedSpeculation(best.lookahead, max(PLANNED_BUDGETS[0], best.lookahead, *free), best.rate)

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from saguaro.algorithm.choosing_fallback import Kind
 from saguaro.algorithm.fallbacks import ALONE, ELSEWHERE, MAJORITY, UNANIMOUS
 from saguaro.engine.answers import Answers
+from saguaro.theory.evidence import ASSUMED_ACCEPTANCE, ASSUMED_HIT_RATE
 from saguaro.theory.step_times import time_for
 
-PRIOR_ACCEPTANCE = 0.8
 PRIOR_WEIGHT = 8.0
-PRIOR_HIT_RATE = 0.75
 UNSURE_WEIGHT, UNSURE_ACCEPTANCE = 2.0, 0.6
 DECAY = 0.98
 UNKNOWN_VERIFY = 0.05
@@ -154,11 +153,11 @@ class Estimates:
 
     def __init__(self, max_lookahead: int, start: Sequence[float] = ()) -> None:
         self._positions = max_lookahead
-        self._draft = Acceptance(max_lookahead, PRIOR_ACCEPTANCE, PRIOR_ACCEPTANCE, PRIOR_WEIGHT, start)
+        self._draft = Acceptance(max_lookahead, ASSUMED_ACCEPTANCE, ASSUMED_ACCEPTANCE, PRIOR_WEIGHT, start)
         self._others: dict[Kind, Acceptance] = {}
         self.answers = Answers()
         self._looked = PRIOR_WEIGHT
-        self._hit = PRIOR_WEIGHT * PRIOR_HIT_RATE
+        self._hit = PRIOR_WEIGHT * ASSUMED_HIT_RATE
         self.beside = False
         self.times = {False: PassTimes(), True: PassTimes()}
         self.proposals = 0

@@ -19,7 +19,7 @@ from typing import Any
 
 from saguaro.config import EngineConfig
 from saguaro.device import allowed_cores, default_devices, device_without, parse_device
-from saguaro.engine.metrics import PRIOR_ACCEPTANCE, PRIOR_HIT_RATE
+from saguaro.theory.evidence import ASSUMED_ACCEPTANCE, ASSUMED_HIT_RATE
 from saguaro.theory.rates import StepTimes, promise
 
 MEMORY = "placements.json"
@@ -41,10 +41,10 @@ class Promised:
 
 def promised(times: StepTimes, gears: Sequence[str], *, max_batch: int, acceptance: Sequence[float] = ()) -> Promised:
     """The best of the gears by measured step times; acceptance where it is not known, and hit rate, are priors."""
-    rates = [*acceptance[:8], *[PRIOR_ACCEPTANCE] * (8 - len(acceptance))]
+    rates = [*acceptance[:8], *[ASSUMED_ACCEPTANCE] * (8 - len(acceptance))]
 
     def of(gear: str, rows: int) -> float:
-        return promise(gear, times, rates, PRIOR_HIT_RATE, rows=rows).rate
+        return promise(gear, times, rates, ASSUMED_HIT_RATE, rows=rows).rate
 
     best = max(gears, key=lambda gear: of(gear, 1))
     return Promised(best, of(best, 1), max(of(gear, max_batch) for gear in gears))

@@ -158,9 +158,6 @@ def _plan(
         draft_place = _place(
             config, config.draft, draft.config, draft_dtype, draft_device, length, extra=extra, draft=True
         )
-    profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
-    best = None if profile is None else profile.best_of(mode)
-    fan_out = _fan_out(config, best)
     best = None if profile is None else profile.best_of(mode)
     fan_out = _fan_out(config, best)
     return Plan(

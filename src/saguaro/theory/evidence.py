@@ -18,7 +18,7 @@ AFTER_REJECTION = PowerLaw(c=0.5, r=0.5)
 """Assumed where a proposal is cut at k < d. The published curves and our own have c between .33 and .55 there."""
 AFTER_ALL_ACCEPTED = PowerLaw(c=0.12, r=0.9)
 """Assumed after a whole proposal: nothing is excluded there, and the first guess is right in .88 of cases (D1)."""
-ASSUMED_ACCEPTANCE = 0.8
+ASSUMED_ACCEPTANCE, ASSUMED_HIT_RATE = 0.8, 0.75
 LONGEST_CURVE = 64
 RATE_WEIGHT, CURVE_WEIGHT, KEEP = 24.0, 64.0, 0.998
 """Rounds that what is known at first counts as, and what remains of a round's weight after the next one. Less weight
