@@ -20,7 +20,7 @@ VERIFICATIONS = ("shared_noise", "rejection")
 PACINGS = ("free", "lockstep")
 CHANNELS = ("processes", "loopback")
 FALLBACKS = ("auto", "none", "random", "ngram", "own_row", "neural")
-NOT_YET = {"fallback": ("adaptive",), "fan_out": ("optimal",)}
+NOT_YET = {"fallback": ("adaptive",)}
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
 OPTIONAL = (
@@ -33,6 +33,10 @@ OPTIONAL = (
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
+FanOut = str | tuple[int, ...] | tuple[tuple[int, ...], tuple[int, ...]]
+"""A policy by name, the counts F_0 ... F_K, or two such lists: for rounds after a hit and for rounds after a miss."""
+
+
 @dataclass(frozen=True)
 class EngineConfig:
     """Options of an engine; names and meanings are those of DESIGN section 5.
@@ -43,7 +47,8 @@ class EngineConfig:
         mode: `auto` is `ssd` with a draft and `ar` without.
         lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
         budget: B, branches of a round, or `auto`.
-        fan_out: a policy by name, or the list [F_0, ..., F_K].
+        fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: after a hit and
+            after a miss.
         verification: `shared_noise` or `rejection`.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only.
         fallback: answer to a miss.
@@ -78,7 +83,7 @@ class EngineConfig:
     mode: str = "auto"
     lookahead: int | str = "auto"
     budget: int | str = "auto"
-    fan_out: str | tuple[int, ...] = "ranked"
+    fan_out: FanOut = "ranked"
     verification: str = "shared_noise"
     saguaro_c: float | None = None
     fallback: str = "auto"
@@ -116,8 +121,7 @@ class EngineConfig:
         return cls(target=str(target), draft=None if draft is None else str(draft), **options)
 
     def __post_init__(self) -> None:
-        if isinstance(self.fan_out, list):
-            object.__setattr__(self, "fan_out", tuple(self.fan_out))
+        object.__setattr__(self, "fan_out", frozen_fan_out(self.fan_out))
         if isinstance(self.drafter_options, dict):
             object.__setattr__(self, "drafter_options", tuple(sorted(self.drafter_options.items())))
         for option, built in (("fallback", FALLBACKS), ("mode", MODES), ("dtype", DTYPES)):
@@ -161,14 +165,13 @@ class EngineConfig:
                 raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
             if not 0 <= self.saguaro_c <= 1:
                 raise ConfigError(f"saguaro_c must be in 0 ... 1, not {self.saguaro_c}.")
-        if isinstance(self.fan_out, tuple):
-            if not self.fan_out or any(not isinstance(f, int) or f < 0 for f in self.fan_out):
-                raise ConfigError("fan_out as a list holds whole numbers F_0 ... F_K, each 0 or more.")
-            check_sizes(len(self.fan_out) - 1, sum(self.fan_out))
-            if isinstance(self.lookahead, int) and len(self.fan_out) != self.lookahead + 1:
-                raise ConfigError(f"fan_out lists {len(self.fan_out)} values; lookahead {self.lookahead} needs K + 1.")
-            if isinstance(self.budget, int) and self.budget != sum(self.fan_out):
-                raise ConfigError(f"budget {self.budget} differs from the sum {sum(self.fan_out)} of the fan_out list.")
+        lists = fan_out_lists(self.fan_out)
+        if lists:
+            budget = max(map(sum, lists))
+            if isinstance(self.lookahead, int) and len(lists[0]) != self.lookahead + 1:
+                raise ConfigError(f"fan_out lists {len(lists[0])} values; lookahead {self.lookahead} needs K + 1.")
+            if isinstance(self.budget, int) and self.budget != budget:
+                raise ConfigError(f"budget {self.budget} differs from the sum {budget} of the fan_out list.")
 
     def _one_of(self, option: str, allowed: tuple[str, ...]) -> None:
         value = getattr(self, option)
@@ -185,6 +188,35 @@ class EngineConfig:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             also = " or 'auto'" if auto else ""
             raise ConfigError(f"{option} must be a whole number in {low} ... {high}{also}, not {value!r}.")
+
+
+def frozen_fan_out(value: Any) -> FanOut:
+    """A fan-out as it is kept: names as they are, lists as tuples.
+
+    Raises:
+        ConfigError: when it is neither a name, nor one or two lists of counts.
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ConfigError("fan_out is a policy by name, the list F_0 ... F_K, or two such lists.")
+    nested = all(isinstance(each, (list, tuple)) for each in value)
+    lists = [tuple(each) for each in value] if nested else [tuple(value)]
+    if any(isinstance(f, bool) or not isinstance(f, int) or f < 0 for each in lists for f in each) or not lists[0]:
+        raise ConfigError("fan_out as a list holds whole numbers F_0 ... F_K, each 0 or more.")
+    if nested and (len(lists) != 2 or len(lists[0]) != len(lists[1])):
+        raise ConfigError("fan_out as two lists has K + 1 counts after a hit and as many after a miss.")
+    for each in lists:
+        check_sizes(len(each) - 1, sum(each))
+    return (lists[0], lists[1]) if nested else lists[0]
+
+
+def fan_out_lists(fan_out: FanOut) -> list[tuple[int, ...]]:
+    """The lists of a fan-out given by hand: one, or one after hits and one after misses; none for a policy by name."""
+    if isinstance(fan_out, str):
+        return []
+    lists = [each for each in fan_out if isinstance(each, tuple)]
+    return lists or [tuple(each for each in fan_out if isinstance(each, int))]
 
 
 def check_sizes(lookahead: object, budget: object) -> None:

@@ -23,6 +23,7 @@ from saguaro.algorithm.saguaro_sampling import scale
 from saguaro.algorithm.sampling import law
 from saguaro.algorithm.terms import Proposal
 from saguaro.algorithm.verify import outcome_law
+from saguaro.theory.evidence import assumed
 
 POLICIES = ["none", "uniform", "geometric", (2, 0, 1), (0, 1, 1)]
 
@@ -59,7 +60,7 @@ class World:
         self.hits = self.misses = 0.0
 
     def counts(self, depth, last_hit):
-        return open_fan_out(self.policy).counts(depth, self.budget, acceptance=0.7, last_hit=last_hit)
+        return open_fan_out(self.policy).counts(depth, self.budget, assumed(0.7), after_hit=last_hit)
 
     def draft_laws(self, length, kind):
         """q at each of the K positions of a proposal that starts after `length` tokens; none for no proposal."""

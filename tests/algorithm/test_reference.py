@@ -19,6 +19,7 @@ from saguaro.algorithm.saguaro_sampling import scale
 from saguaro.algorithm.terms import NOTHING, DenseLaw, Outcome, Proposal
 from saguaro.algorithm.verify import rejection_uniforms, verify_rejection, verify_shared_noise
 from saguaro.errors import ConfigError
+from saguaro.theory.evidence import assumed
 
 
 def model(vocab, seed, *, sharpness=2.0, like=None, share=0.0):
@@ -217,7 +218,7 @@ class EngineFunctions:
 
     def counts(self, depth, last_hit):
         o = self.o
-        return o.fan_out.counts(depth, o.budget, acceptance=o.acceptance, last_hit=last_hit)
+        return o.fan_out.counts(depth, o.budget, assumed(o.acceptance), after_hit=last_hit)
 
     def speculate(self, prefix, round_number, branch):
         tokens, laws = [], []

@@ -59,7 +59,7 @@ def started(
         drafter, port, page_size=PAGE, prefill_chunk=16, grammars=Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
     )
     worker.times.measured(times)
-    port.send(Configure(2, False, True, 1.0, budget, everything, (1, 1, 1)))
+    port.send(Configure(2, False, True, 1.0, budget, everything, fan_out="ranked"))
     port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
     worker.step()
     port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))
@@ -148,7 +148,7 @@ def constrained(regex: str) -> DraftWorker:
     worker = DraftWorker(Written(lambda token: 1.0), port, page_size=PAGE, prefill_chunk=16, grammars=grammars)
     worker.times.measured(FREE)
     sampling = Sampling(temperature=0.0, grammar=grammar_text(SamplingParams(regex=regex)), stop_ids=(0,))
-    port.send(Configure(4, False, True, 1.0, 4, True, (1, 1, 1, 1, 1)))
+    port.send(Configure(4, False, True, 1.0, 4, True, fan_out="ranked"))
     port.send(Admit(1, 0, 0, 1, sampling, (1,)))
     return worker
 
@@ -182,7 +182,7 @@ def test_the_key_of_a_branch_is_there_before_its_tokens(rejection: bool) -> None
     grammars = Grammars(lambda: ByteTokenizer(VOCAB), VOCAB, {0})
     worker = DraftWorker(Written(lambda token: 1.0), port, page_size=PAGE, prefill_chunk=16, grammars=grammars)
     worker.times.measured(FREE)
-    port.send(Configure(2, rejection, True, 1.0, 0, True, (1, 0, 2)))
+    port.send(Configure(2, rejection, True, 1.0, 3, True, 3, "listed", (1, 0, 2)))
     port.send(Admit(1, 0, 0, 1, Sampling(temperature=0.0), (0,)))
     worker.step()
     port.send(Decided(1, 0, 1, 0, 1, "random", False, 2, (2, 3)))

@@ -12,7 +12,7 @@ from saguaro.protocol.messages import Admit, Configure, Decided
 from saguaro.request import SamplingParams
 
 VOCAB, END = 300, 256
-SETTINGS = Configure(4, False, True, 1.0, 8, False, (1, 1, 1, 1, 1))
+SETTINGS = Configure(4, False, True, 1.0, 8, False, fan_out="uniform")
 
 
 def row(regex: str, *, pages: int = 16, slots: int = 8) -> DraftRow:

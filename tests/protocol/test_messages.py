@@ -30,7 +30,8 @@ messages = st.one_of(
     st.builds(Release, request=requests),
     st.builds(
         Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,
-        budget=st.integers(0, 255), everything=st.booleans(), tokens=ids,
+        budget=st.integers(0, 255), everything=st.booleans(), listed=st.integers(0, 255),
+        fan_out=st.sampled_from(["ranked", "my.own:Policy", ""]), tokens=ids,
     ),
 )  # fmt: skip
 

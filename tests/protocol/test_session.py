@@ -57,4 +57,4 @@ def test_a_round_out_of_turn_is_refused_and_changes_nothing() -> None:
 
 
 def test_settings_may_come_at_any_time() -> None:
-    Session().check(Configure(1, False, True, 1.0, 0, False, (1, 1)))
+    Session().check(Configure(1, False, True, 1.0, 2, False, fan_out="uniform"))

@@ -20,10 +20,13 @@ DOUBT = 0.08
 
 
 class Guesses(NamedTuple):
-    """The candidates for one position, best first, and the probability that the target's token is each of them."""
+    """The candidates for one position, best first, and the probability that the target's token is each of them, made
+    from the draft's `scores` (logits over temperature, plus noise where it is shared).
+    """
 
     tokens: list[int]
     odds: list[float]
+    scores: Sequence[float] = ()
 
     def of(self, token: int) -> float:
         """The odds of a token; of one that is not listed, half of the last one's."""
@@ -32,14 +35,27 @@ class Guesses(NamedTuple):
         return self.odds[-1] / 2 if self.odds else 0.0
 
 
-def guess_odds(scores: Sequence[float]) -> list[float]:
-    """Probabilities of candidates from their scores, best first (logits over temperature, plus noise where shared).
+class Calibration(NamedTuple):
+    """How a draft's scores become odds: a softmax of `sharpness` times the scores, of which `doubt` goes by rank."""
 
-    A softmax over the candidates, mixed with 1/2, 1/4, ... by rank.
-    """
-    weights = [math.exp(score - scores[0]) for score in scores]
+    sharpness: float = 1.0
+    doubt: float = DOUBT
+
+
+UNCALIBRATED = Calibration()
+
+
+def softmax(scores: Sequence[float], sharpness: float = 1.0) -> list[float]:
+    """Probabilities of the listed candidates; `scores` begin with the largest."""
+    weights = [math.exp(sharpness * (score - scores[0])) for score in scores]
     total = sum(weights)
-    return [(1 - DOUBT) * weight / total + DOUBT * 0.5 ** (rank + 1) for rank, weight in enumerate(weights)]
+    return [weight / total for weight in weights]
+
+
+def guess_odds(scores: Sequence[float], calibration: Calibration = UNCALIBRATED) -> list[float]:
+    """Probabilities of candidates from their scores, best first: a softmax, mixed with 1/2, 1/4, ... by rank."""
+    sharpness, doubt = calibration
+    return [(1 - doubt) * share + doubt * 0.5 ** (rank + 1) for rank, share in enumerate(softmax(scores, sharpness))]
 
 
 def _reach(guesses: Sequence[Guesses], sent: Sequence[int], accepted: int) -> float:

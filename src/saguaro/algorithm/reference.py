@@ -25,6 +25,7 @@ from saguaro.algorithm.fan_out.none import NoBranches
 from saguaro.algorithm.noise import Purpose, draw_bits, hash_tokens, row_key
 from saguaro.algorithm.terms import Outcome, Source
 from saguaro.errors import ConfigError
+from saguaro.theory.evidence import assumed
 
 Logits = Callable[[Sequence[int]], Any]  # prefix -> V numbers: a tensor, an array or a list
 
@@ -236,7 +237,7 @@ class _Run:
 
     def _counts(self, lookahead: int, last_hit: bool) -> Sequence[int]:
         options = self._options
-        return options.fan_out.counts(lookahead, options.budget, acceptance=options.acceptance, last_hit=last_hit)
+        return options.fan_out.counts(lookahead, options.budget, assumed(options.acceptance), after_hit=last_hit)
 
     def _ranking(self, prefix: list[int]) -> list[int]:
         """All ids, likeliest bonus token first: by noisy scores when the noise is shared, else by logits."""

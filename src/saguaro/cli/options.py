@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from saguaro.cli.parser import Parser, number, whole, whole_or_auto
-from saguaro.config import EngineConfig
+from saguaro.config import EngineConfig, FanOut, frozen_fan_out
 from saguaro.errors import ConfigError
 from saguaro.request import SamplingParams
 
 
-def _fan_out(text: str) -> str | tuple[int, ...]:
-    """A policy by name, or F_0,...,F_K."""
-    if text.replace(",", "").replace(" ", "").isdigit():
-        return tuple(whole(part) for part in text.split(",") if part.strip())
-    return text
+def _fan_out(text: str) -> FanOut:
+    """A policy by name, or F_0,...,F_K, or two such lists with a slash between them."""
+    if not text.translate(str.maketrans("", "", ",/ ")).isdigit():
+        return text
+    lists = [tuple(whole(part) for part in each.split(",") if part.strip()) for each in text.split("/")]
+    return frozen_fan_out(lists if len(lists) > 1 else lists[0])
 
 
 def _bias(text: str) -> tuple[int, float]:
@@ -66,7 +67,7 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "mode": (str, "auto, ar, sd or ssd"),
     "lookahead": (whole_or_auto, "K, tokens of a proposal, or auto"),
     "budget": (whole_or_auto, "B, branches of a round, or auto"),
-    "fan_out": (_fan_out, "a policy by name, or F_0,...,F_K"),
+    "fan_out": (_fan_out, "a policy by name, or F_0,...,F_K, or F_0,...,F_K/F_0,...,F_K after hits and after misses"),
     "verification": (str, "shared_noise or rejection"),
     "saguaro_c": (number, "C of Saguaro sampling, for rejection only"),
     "fallback": (str, "what answers a miss: auto, none, random or neural"),

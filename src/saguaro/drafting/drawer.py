@@ -9,20 +9,20 @@ tests/drafting/test_drawer.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from saguaro.algorithm import saguaro_sampling, sampling
-from saguaro.algorithm.odds import Guesses, guess_odds
+from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, guess_odds
 from saguaro.algorithm.options import Sampling
 from saguaro.execution.sampler import Draw, laws, top_candidates
 from saguaro.protocol.messages import Configure
 
 GREEDY = Sampling(temperature=0.0)
-FEWEST_CANDIDATES = 4
+FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
 """So many are always ranked: odds of the first mean little without the others."""
 
 
@@ -37,23 +37,40 @@ class Due(NamedTuple):
 
 
 class Drawer:
-    """Ranks and draws under one set of settings."""
+    """Ranks and draws under one set of settings.
 
-    def __init__(self, settings: Configure) -> None:
+    Args:
+        settings: of the engine.
+        candidates: how many guesses of a position are listed.
+        fan_out: F_0 ... F_K of rounds after a hit (True) and after a miss, as Saguaro sampling must know them.
+        calibration: how scores become odds.
+    """
+
+    def __init__(
+        self,
+        settings: Configure,
+        *,
+        candidates: int,
+        fan_out: Callable[[bool], Sequence[int]],
+        calibration: Calibration = UNCALIBRATED,
+    ) -> None:
         self._settings = settings
-        fan_out = settings.budget if settings.ranked else max(settings.fan_out, default=0)
-        self._count = min(64, max(fan_out + 1, FEWEST_CANDIDATES))
+        self._fan_out = fan_out
+        self._calibration = calibration
+        self._count = min(MOST_CANDIDATES, max(candidates, FEWEST_CANDIDATES))
 
     def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[Guesses]:
         """Candidates of each row, best first: enough for the largest F_k beside a sent token."""
         if self._settings.rejection:
             draws = [replace(d, sampling=GREEDY) for d in draws]
         ranked, scores = top_candidates(logits_WV, draws, self._count)
-        guesses = [Guesses(tokens, guess_odds(row)) for tokens, row in zip(ranked, scores, strict=True)]
+        guesses = [
+            Guesses(tokens, guess_odds(row, self._calibration), row) for tokens, row in zip(ranked, scores, strict=True)
+        ]
         certain = [
             None if self._settings.rejection else d.only for d in draws
         ]  # also where a shortlist lacks the token
-        return [g if c is None else Guesses([c], [1.0]) for g, c in zip(guesses, certain, strict=True)]
+        return [g if c is None else Guesses([c], [1.0], [0.0]) for g, c in zip(guesses, certain, strict=True)]
 
     def laws(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor | None:
         """The processed law of each row (W, V) under `rejection`; None under shared noise, which needs none."""
@@ -81,9 +98,9 @@ class Drawer:
         laws_DV = laws_WV[rows]
         numbers, counts = [], []
         for row in rows:
-            one, how, last = due[row], draws[row], len(self._settings.fan_out) - 1
+            one, how = due[row], draws[row]
             assert one is not None
-            counts.append(self._settings.fan_out[min(one.depth, last)] if how.sampling.temperature > 0 else 0)
+            counts.append(self._scaled(one) if how.sampling.temperature > 0 else 0)
             number = sampling.uniform(
                 how.sampling.seed,
                 how.sampling.choice,
@@ -98,3 +115,10 @@ class Drawer:
         for row, token, law_V in zip(rows, sampling.draw_from_law(laws_DV, numbers), laws_DV, strict=True):
             drawn[row] = (token, law_V)
         return drawn
+
+    def _scaled(self, one: Due) -> int:
+        """F_k of the token's place in its proposal, by the kind of that proposal."""
+        if self._settings.saguaro_c == 1:
+            return 0
+        fan_out = self._fan_out(one.branch is not None)
+        return fan_out[min(one.depth, len(fan_out) - 1)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from saguaro.algorithm.odds import Guesses, best_outcomes, likely_outcomes, rows_worth_running
+from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses, rows_worth_running
 from saguaro.algorithm.options import Sampling
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer
@@ -23,6 +23,7 @@ from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work
 from saguaro.engine.metrics import PassTimes
+from saguaro.engine.predicting import Predictor
 from saguaro.engine.trace import Ring
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
@@ -31,6 +32,7 @@ from saguaro.models.grammar import Follower, Grammars
 from saguaro.paging import PagePool, PrefixCache
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
+from saguaro.theory.evidence import RunningEvidence
 from saguaro.transport.base import DraftPort, Entry, Key
 
 LARGEST_TIMED = 32
@@ -56,6 +58,8 @@ class DraftWorker:
         prefix_cache: bool = True,
         grammars: Grammars,
         trace: Ring | None = None,
+        evidence: RunningEvidence | None = None,
+        calibration: Calibration = UNCALIBRATED,
     ) -> None:
         self.drafter = drafter
         self.port = port
@@ -63,7 +67,6 @@ class DraftWorker:
         self.pool = PagePool(drafter.num_slots // page_size, page_size)
         self.cache = PrefixCache(self.pool, enabled=prefix_cache)
         self.prefill_chunk = prefill_chunk
-        self.settings = Configure(0, False, False, 1.0, 0, False, (0,))
         self.rows: dict[int, DraftRow] = {}
         self.session = Session()
         self.times = PassTimes()
@@ -71,8 +74,10 @@ class DraftWorker:
         self._last_count = 1
         self._queue: list[Message] = []
         self._in_flight: list[Work] = []
-        self._drawer = Drawer(self.settings)
         self.activity = Activity(trace)
+        self._predictor = Predictor(evidence or RunningEvidence())
+        self._calibration = calibration
+        self._configure(Configure(0, False, False, 1.0, 0, False))
 
     # -- one step -----------------------------------------------------------------------------------------------
 
@@ -116,6 +121,8 @@ class DraftWorker:
             "rows": len(self.rows),
             "unspeculated": sum(row.exhausted for row in self.rows.values()),
             **self.activity.summary(),
+            "fan_out": list(self._predictor.full_counts(True)),
+            "fan_out_after_miss": list(self._predictor.full_counts(False)),
         }
 
     def measure(self, rows: Sequence[int], **sizes: Any) -> dict[int, float]:
@@ -154,6 +161,7 @@ class DraftWorker:
             self.rows[message.request].take(message)
         elif isinstance(message, Decided):
             row = self.rows[message.request]
+            self._predictor.learn(row, message)
             sources, targets = row.decide(message)
             self.drafter.move(sources, targets)
             if row.waiting is not None:
@@ -173,7 +181,13 @@ class DraftWorker:
 
     def _configure(self, message: Configure) -> None:
         self.settings = message
-        self._drawer = Drawer(message)
+        self._predictor.configure(message)
+        self._drawer = Drawer(
+            message,
+            candidates=self._predictor.candidates,
+            fan_out=self._predictor.full_counts,
+            calibration=self._calibration,
+        )
         for row in self.rows.values():
             row.drop_branches()
 
@@ -245,21 +259,14 @@ class DraftWorker:
 
     def _open_branches(self, row: DraftRow) -> None:
         """Branches for the outcomes that the candidates known so far predict (Section 4.1)."""
-        depth, counts = len(row.proposal), self.settings.fan_out
         if self.settings.lookahead == 0:
             return
+        depth = len(row.proposal)
         known = row.ranked[: min(len(row.ranked), depth + 1, max(0, row.kv - row.length + 1))]
         if len(known) == row.predicted:
             return
         row.predicted = len(known)
-        if self.settings.ranked:
-            most = self.settings.budget
-            likely = best_outcomes(known, row.proposal, most)
-        else:
-            beyond = [0] * (depth - len(counts) + 1)  # a proposal that a grammar makes certain may be longer than K
-            fan_out = [*counts[:-1][:depth], *beyond, counts[-1]]
-            most = sum(fan_out)
-            likely = likely_outcomes(known, row.proposal, fan_out[: len(known)])
+        most, likely = self._predictor.outcomes(row, known)
         for odds, outcome in likely:
             branch = row.open_branch(outcome, odds, most)
             if branch is not None:

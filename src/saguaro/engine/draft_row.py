@@ -6,7 +6,8 @@ Positions, with L = committed length and d = length of the proposal:
     committed (tail pages)   proposal (tail)    each branch: bonus token, then its own tokens
 
 `kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position
-L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1). Everything here is books:
+L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1); `after_hit` says whether the
+proposal under verification came from the cache. Everything here is books:
 no model, no clock, no channel. Tests: tests/engine/test_draft_row.py.
 """
 
@@ -66,6 +67,7 @@ class DraftRow:
         self.laws: list[torch.Tensor] = []
         self.ranked: list[Guesses] = []
         self.predicted = -1
+        self.after_hit = True
         self.branches: dict[tuple[int, int], Branch] = {}
         self.used = 0  # records of the channel that branches of this round have had
         self.waiting: Key | None = None
@@ -126,7 +128,7 @@ class DraftRow:
         most = min(deepest, self.max_positions - self.length - branch.accepted) - len(branch.tokens)
         found = self.grammar.forced(tail, most)
         branch.tokens += found
-        branch.ranked += [Guesses([token], [1.0]) for token in found]
+        branch.ranked += [Guesses([token], [1.0], [0.0]) for token in found]
         return bool(found)
 
     def key(self, accepted: int, bonus: int) -> Key:
@@ -174,6 +176,7 @@ class DraftRow:
             moved = self._adopt(branch, wanted, end)
         elif not message.pending:
             self.proposal = list(message.tokens)
+        self.after_hit = message.source == "hit"
         self.waiting = key if message.pending else None
         self.wanted = message.wanted
         if not message.pending:
@@ -200,6 +203,7 @@ class DraftRow:
     def take(self, message: Taken) -> None:
         """The end of a pending wait: `message.tokens` is the proposal."""
         common = common_prefix(list(message.tokens), self.proposal)
+        self.after_hit = message.source == "hit"
         self.proposal = list(message.tokens)
         self.laws = self.laws[:common]
         self.kv = min(self.kv, self.length + common)

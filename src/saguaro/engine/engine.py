@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from saguaro.config import check_sizes
+from saguaro.config import check_sizes, fan_out_lists
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import build_draft, build_target, settings_of
 from saguaro.engine.launch import Worker, wait_any
 from saguaro.engine.proposing import Settings
-from saguaro.engine.resolve import Plan, with_measured
+from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
 from saguaro.engine.supervise import DraftSupervisor
 from saguaro.engine.target import Event, Failure
@@ -35,7 +35,7 @@ STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
 MEASURE_REPEATS = 30
 MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth")
+CONFIGURABLE = ("lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "branches", "saguaro_c")
 ANSWER_SECONDS = 120.0
 
 
@@ -106,7 +106,7 @@ class Engine(ABC):
     def _apply(self, settings: Settings) -> None: ...
 
     def configure(self, **changes: Any) -> None:
-        """Change settings between rounds: lookahead, budget, fan_out, fallback, pacing, adapt_depth."""
+        """Change settings between rounds: those of `CONFIGURABLE`. Without `branches` SSD is SD, with a draft apart."""
         for name in changes:
             if name not in CONFIGURABLE:
                 raise ConfigError(
@@ -114,12 +114,14 @@ class Engine(ABC):
                 )
         if "pacing" in changes:
             changes["lockstep"] = changes.pop("pacing") == "lockstep"
-        if isinstance(changes.get("fan_out"), list):
-            changes["fan_out"] = tuple(changes["fan_out"])
-        if isinstance(changes.get("fan_out"), tuple):
-            changes.setdefault("lookahead", len(changes["fan_out"]) - 1)
-            changes.setdefault("budget", sum(changes["fan_out"]))
+        if "fan_out" in changes:
+            changes["fan_out"] = check_fan_out(changes["fan_out"])
+            if lists := fan_out_lists(changes["fan_out"]):
+                changes.setdefault("lookahead", len(lists[0]) - 1)
+                changes.setdefault("budget", max(map(sum, lists)))
         check_sizes(changes.get("lookahead"), changes.get("budget"))
+        if changes.get("saguaro_c", 1.0) != 1.0 and not self.settings.rejection:
+            raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from torch.nn.functional import pad
 
 from saguaro.algorithm import waiting
-from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.algorithm.terms import DenseLaw, PointMassLaw
+from saguaro.config import FanOut, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed
 from saguaro.engine.metrics import Estimates
@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 FIRST_STEP_GUESS = 0.02
 LOCKSTEP_SECONDS = 30.0
 PATIENCE = 3.0
-POLICY_ROUNDS = 16
 SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 
 
@@ -46,13 +45,12 @@ SILENT_SECONDS, SILENT_STEPS = 0.3, 6
 class Settings:
     """What may change between rounds. With a lookahead of 0 the draft is told of every outcome and does nothing.
 
-    `fan_out` is the list F_0 ... F_K, or the name of a policy that makes it from `budget` and the running estimate of
-    acceptance. Without `branches` nothing is cached (SD).
+    `fan_out` is as in `EngineConfig`. Without `branches` nothing is cached (SD).
     """
 
     lookahead: int = 0
     budget: int = 0
-    fan_out: str | tuple[int, ...] = "none"
+    fan_out: FanOut = "none"
     branches: bool = False
     fallback: str = "neural"
     lockstep: bool = False
@@ -103,20 +101,26 @@ class Proposer:
         """New settings; the draft is told."""
         self.settings = settings
         self.fallback: Fallback = FALLBACKS.get(settings.fallback)()
-        self._policy = open_fan_out(settings.fan_out)
-        self.counts: tuple[int, ...] = ()
         self._told: Configure | None = None
         self._tell_settings()
 
     def _tell_settings(self) -> None:
         """Send the settings when they differ from what the draft knows."""
         s = self.settings
-        acceptance = self.estimates.mean_acceptance()
-        counts = self._policy.counts(s.lookahead, s.budget, acceptance=acceptance, last_hit=True)
-        budget = s.budget if self._policy.ranked and s.saguaro_c == 1 else 0
-        message = Configure(s.lookahead, s.rejection, s.branches, s.saguaro_c, budget, s.lockstep, counts)
+        lists = fan_out_lists(s.fan_out)
+        message = Configure(
+            lookahead=s.lookahead,
+            rejection=s.rejection,
+            branches=s.branches,
+            saguaro_c=s.saguaro_c,
+            budget=s.budget,
+            everything=s.lockstep,
+            listed=len(lists[0]) if lists else 0,
+            fan_out=s.fan_out if isinstance(s.fan_out, str) else "listed",
+            tokens=tuple(count for each in lists for count in each),
+        )
         if message != self._told:
-            self.counts, self._told = counts, message
+            self._told = message
             self._send(message)
 
     def attach(self, port: TargetPort | None) -> None:
@@ -189,8 +193,6 @@ class Proposer:
         self._mean_depth = sum(len(s.proposed.tokens) for s, _, _ in rows) / len(rows)
         self.waited["handover"] += handover
         self.waited["rounds"] += 1
-        if self.waited["rounds"] % POLICY_ROUNDS == 0:
-            self._tell_settings()
         return seconds
 
     def _let_draft_run(self, rows: Rows[tuple[Sequence, int, int]]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from saguaro.algorithm.fan_out import FAN_OUT
-from saguaro.config import EngineConfig
+from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
 from saguaro.device import Device, default_devices, parse_device
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.engine.round_log import check_writable
@@ -57,7 +57,7 @@ class Plan:
     max_model_len: int
     lookahead: int | None
     budget: int | None
-    fan_out: str | tuple[int, ...]
+    fan_out: FanOut
     fallback: str
     cache_dir: str | None = None
     hub_cache: str | None = None
@@ -74,7 +74,7 @@ class Plan:
             "draft_dtype": self.draft.dtype if self.draft else None,
             "lookahead": self.lookahead,
             "budget": self.budget,
-            "fan_out": self.fan_out if isinstance(self.fan_out, str) else list(self.fan_out),
+            "fan_out": self.fan_out if isinstance(self.fan_out, str) else [*self.fan_out],
             "fallback": self.fallback,
             "verification": self.config.verification,
             "pacing": self.config.pacing,
@@ -98,10 +98,7 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     if config.round_log is not None:
         check_writable(config.round_log)
     DRAFTERS.check(config.drafter)
-    if isinstance(config.fan_out, str):
-        FAN_OUT.check(config.fan_out)
-        if config.fan_out == "listed":
-            raise ConfigError("fan_out 'listed' needs its list; give fan_out=[F_0, ..., F_K] instead of the name.")
+    check_fan_out(config.fan_out)
     default_target, default_draft = default_devices(mode)
     target_device = parse_device(default_target if config.target_device == "auto" else config.target_device)
     hub = Path(hub_cache) if hub_cache else None
@@ -141,17 +138,31 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     )
 
 
-def _number(lookahead: int | str, fan_out: str | tuple[int, ...]) -> int | None:
-    if isinstance(fan_out, tuple):
-        return len(fan_out) - 1
+def check_fan_out(value: Any) -> FanOut:
+    """A fan-out that can run.
+
+    Raises:
+        ConfigError: for a policy that is not known, or counts that make no sense.
+    """
+    fan_out = frozen_fan_out(value)
+    if isinstance(fan_out, str):
+        FAN_OUT.check(fan_out)
+        if fan_out == "listed":
+            raise ConfigError("fan_out 'listed' needs its list; give fan_out=[F_0, ..., F_K] instead of the name.")
+    return fan_out
+
+
+def _number(lookahead: int | str, fan_out: FanOut) -> int | None:
+    if lists := fan_out_lists(fan_out):
+        return len(lists[0]) - 1
     return lookahead if isinstance(lookahead, int) else None
 
 
 def _budget(config: EngineConfig, mode: str) -> int | None:
     if mode != "ssd":
         return 0
-    if isinstance(config.fan_out, tuple):
-        return sum(config.fan_out)
+    if lists := fan_out_lists(config.fan_out):
+        return max(map(sum, lists))
     return config.budget if isinstance(config.budget, int) else None
 
 

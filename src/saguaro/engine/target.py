@@ -336,7 +336,6 @@ class TargetWorker:
             "garbled_entries": proposer.garbled,
             "late_proposals": proposer.late,
             "untold_rows": proposer.untold,
-            "fan_out": list(proposer.counts),
             "warnings": [*self.warnings, *self.proposer.warnings],
             "seconds": dict(self.seconds),
             "pages": self.scheduler.pool.num_pages,

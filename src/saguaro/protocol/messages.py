@@ -1,8 +1,9 @@
 """The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
 
 Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
-the sampling options between them, as JSON with its length). A frame of another version, an unknown kind, a wrong length
-or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill). Must not know: who sends, how bytes move.
+the sampling options between them, as JSON with its length; `Configure` the name of the policy). A frame of another
+version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill).
+Must not know: who sends, how bytes move.
 Tests: tests/protocol/test_messages.py.
 """
 
@@ -102,34 +103,28 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Settings that may change between rounds; `fan_out` is the list F_0 ... F_K.
+    """Settings that may change between rounds.
 
-    With a `budget` above 0 the draft prepares the so many outcomes that it holds likeliest, wherever they are. With
-    `everything` it fills all branches, whatever they cost (lockstep).
+    The draft chooses branches by the policy `fan_out`, at most `budget` of them. Counts given by hand are in `tokens`:
+    the first `listed` of them for rounds after a hit, the others (if any) for rounds after a miss. With `everything` it
+    fills all branches, whatever they cost (lockstep).
     """
 
     KIND: ClassVar[int] = 5
-    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBB")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBBB")
     lookahead: int
     rejection: bool
     branches: bool
     saguaro_c: float
     budget: int
     everything: bool
-    tokens: tuple[int, ...]
-
-    @property
-    def fan_out(self) -> tuple[int, ...]:
-        """F_0 ... F_K."""
-        return self.tokens
-
-    @property
-    def ranked(self) -> bool:
-        """Whether the draft chooses among all outcomes by their odds."""
-        return self.budget > 0
+    listed: int = 0
+    fan_out: str = "none"
+    tokens: tuple[int, ...] = ()
 
     def _fields(self) -> tuple[object, ...]:
-        return (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.everything)
+        own = (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.everything)
+        return (*own, self.listed)
 
 
 Message = Admit | Decided | Taken | Release | Configure
@@ -140,11 +135,16 @@ def encode(message: Message) -> bytes:
     """The frame of a message."""
     body = message.BODY.pack(*message._fields())
     if isinstance(message, Admit):
-        text = options.encode(message.sampling)
-        text += b" " * (-len(text) % 4)
-        body += LENGTH.pack(len(text)) + text
+        body += _padded(options.encode(message.sampling))
+    if isinstance(message, Configure):
+        body += _padded(message.fan_out.encode())
     body += array("i", message.tokens).tobytes()
     return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
+
+
+def _padded(text: bytes) -> bytes:
+    text += b" " * (-len(text) % 4)
+    return LENGTH.pack(len(text)) + text
 
 
 def decode(frame: bytes) -> Message:
@@ -163,9 +163,9 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError(f"a frame of kind {kind} and length {length} is damaged.")
     values = list(cls.BODY.unpack_from(frame, HEADER.size))
     rest = frame[HEADER.size + cls.BODY.size :]
-    if kind == Admit.KIND:
-        sampling, rest = _take_sampling(rest)
-        values.append(sampling)
+    if kind in (Admit.KIND, Configure.KIND):
+        text, rest = _take_text(rest)
+        values.append(_sampling(text) if kind == Admit.KIND else _name(text))
     tokens = array("i")
     tokens.frombytes(rest)
     if kind in (Decided.KIND, Taken.KIND):
@@ -184,14 +184,25 @@ def decode(frame: bytes) -> Message:
     return message
 
 
-def _take_sampling(rest: bytes) -> tuple[Sampling, bytes]:
+def _take_text(rest: bytes) -> tuple[bytes, bytes]:
     if len(rest) < LENGTH.size:
-        raise ProtocolError("a frame ends before its sampling options.")
+        raise ProtocolError("a frame ends before its text.")
     [size] = LENGTH.unpack_from(rest)
     text, rest = rest[LENGTH.size : LENGTH.size + size], rest[LENGTH.size + size :]
     if len(text) < size or size % 4:
-        raise ProtocolError("a frame ends within its sampling options.")
+        raise ProtocolError("a frame ends within its text.")
+    return text, rest
+
+
+def _sampling(text: bytes) -> Sampling:
     try:
-        return options.decode(text), rest
+        return options.decode(text)
     except (ValueError, TypeError) as error:
         raise ProtocolError(f"a frame holds damaged sampling options: {error}.") from error
+
+
+def _name(text: bytes) -> str:
+    try:
+        return text.decode().rstrip(" ")
+    except UnicodeDecodeError as error:
+        raise ProtocolError("a frame holds a damaged name.") from error

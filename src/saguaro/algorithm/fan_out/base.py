@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from saguaro.algorithm.odds import Guesses, likely_outcomes
+from saguaro.algorithm.terms import Outcome
+from saguaro.theory.evidence import Evidence
 
 
-class FanOutPolicy(Protocol):
-    """Decides how many bonus tokens are guessed after each number of accepted tokens.
+class FanOutPolicy(ABC):
+    """Decides for which outcomes of a round branches are prepared.
 
-    A policy that is `ranked` leaves the choice to the draft, which takes the likeliest outcomes of each round.
+    A policy that only spreads the budget over positions gives `counts`. One that `chooses` looks at the draft's guesses
+    of the round, too; its counts say how it spreads the budget on average, which is what Saguaro sampling must know
+    before a token is drawn. One that `learns` uses the hit curves of `Evidence`, so that the draft lists as many
+    guesses as the budget allows.
     """
 
-    ranked: ClassVar[bool]
+    chooses: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
 
-    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+    @abstractmethod
+    def counts(self, lookahead: int, budget: int, evidence: Evidence, *, after_hit: bool) -> tuple[int, ...]:
         """F_0 ... F_K for a round that verifies `lookahead` tokens.
 
         Args:
             lookahead: number of proposed tokens of this row in this round; may be 0, and less than the configured K.
             budget: B, the most that the counts may sum to.
-            acceptance: the running estimate of the rate at which proposed tokens are accepted.
-            last_hit: whether the proposal under verification came from the cache (F^p) or from a fallback (F^b).
+            evidence: what is known of rounds of this kind.
+            after_hit: whether the proposal under verification came from the cache (F^p) or from a fallback (F^b).
 
         Returns:
             lookahead + 1 counts, none below 0, with a sum of at most `budget`; equal arguments give equal counts.
         """
-        ...
+
+    def choose(
+        self, guesses: Sequence[Guesses], sent: Sequence[int], budget: int, counts: Sequence[int]
+    ) -> list[tuple[float, Outcome]]:
+        """The outcomes to prepare for as far as guesses are known, with their odds, likeliest first.
+
+        Called again when more positions are known; what was chosen before keeps its branch while it is among the
+        likeliest.
+
+        Args:
+            guesses: for positions 0 ... j, j <= d, as far as the draft has come.
+            sent: the d tokens under verification.
+            budget: B.
+            counts: what `counts` gave for d.
+        """
+        return likely_outcomes(guesses, sent, counts[: len(guesses)])

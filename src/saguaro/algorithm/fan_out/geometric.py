@@ -8,16 +8,14 @@ Must not know: engines, measurements (they arrive as arguments). Tests: tests/al
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import ClassVar
 
+from saguaro.algorithm.fan_out.base import FanOutPolicy
 from saguaro.theory.acceptance import number_accepted
+from saguaro.theory.evidence import AFTER_ALL_ACCEPTED, AFTER_REJECTION, Evidence
 from saguaro.theory.fan_out import PowerLaw, allocate, marginal_gains
 
-AFTER_REJECTION = PowerLaw(c=0.5, r=0.5)
-AFTER_ALL_ACCEPTED = PowerLaw(c=0.12, r=0.9)
 
-
-class Geometric:
+class Geometric(FanOutPolicy):
     """The best whole-number fan-out for one acceptance rate and two miss curves.
 
     Args:
@@ -27,17 +25,15 @@ class Geometric:
             the measured pair (DESIGN D1).
     """
 
-    ranked: ClassVar[bool] = False
-
     def __init__(
         self, *, after_rejection: PowerLaw = AFTER_REJECTION, after_all: PowerLaw = AFTER_ALL_ACCEPTED
     ) -> None:
         self._after_rejection = after_rejection
         self._after_all = after_all
 
-    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+    def counts(self, lookahead: int, budget: int, evidence: Evidence, *, after_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""
-        weights = number_accepted([acceptance] * lookahead)
+        weights = number_accepted([evidence.rate] * lookahead)
         gains = [_gains(self._after_rejection, budget)] * lookahead + [_gains(self._after_all, budget)]
         return allocate(weights, gains, budget=budget)
 

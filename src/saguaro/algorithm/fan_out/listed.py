@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
+from saguaro.algorithm.fan_out.base import FanOutPolicy
 from saguaro.errors import ConfigError
+from saguaro.theory.evidence import Evidence
 
 
-class Listed:
+class Listed(FanOutPolicy):
     """F_k as listed, and a second list for rounds after a fallback if one is given.
 
     A row that verifies fewer tokens than the list was made for uses its first entries for k < d and the last entry,
@@ -16,9 +17,7 @@ class Listed:
     one at a time from the largest, ties from the larger k.
     """
 
-    ranked: ClassVar[bool] = False
-
-    def __init__(self, counts: Sequence[int] = (), *, after_miss: Sequence[int] | None = None) -> None:
+    def __init__(self, counts: Sequence[int] = (), *, after_miss: Sequence[int] = ()) -> None:
         if not counts:
             raise ConfigError("fan_out 'listed' needs its list; give fan_out=[F_0, ..., F_K].")
         self._after_hit = tuple(counts)
@@ -26,9 +25,9 @@ class Listed:
         if any(count < 0 for count in (*self._after_hit, *self._after_miss)):
             raise ConfigError("fan_out as a list holds whole numbers F_0 ... F_K, each 0 or more.")
 
-    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+    def counts(self, lookahead: int, budget: int, evidence: Evidence, *, after_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""
-        listed = self._after_hit if last_hit else self._after_miss
+        listed = self._after_hit if after_hit else self._after_miss
         before, last = listed[:-1] or listed, listed[-1]
         counts = [before[min(k, len(before) - 1)] for k in range(lookahead)] + [last]
         over = sum(counts) - budget

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from saguaro.algorithm.fan_out.base import FanOutPolicy
+from saguaro.theory.evidence import Evidence
 
 
-class NoBranches:
+class NoBranches(FanOutPolicy):
     """F_k = 0 everywhere."""
 
-    ranked: ClassVar[bool] = False
-
-    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+    def counts(self, lookahead: int, budget: int, evidence: Evidence, *, after_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""
         return (0,) * (lookahead + 1)

@@ -1,17 +1,25 @@
-"""Each round, the likeliest outcomes by the draft's own scores, wherever they are (DESIGN D8).
+"""Each round, the likeliest outcomes by the draft's own calibrated odds, wherever they are (DESIGN D8).
 
-The draft alone can choose (`algorithm/odds.py`); the counts say how the budget is spread on average, which is what
-Saguaro sampling needs to know before the draw. Must not know: engines. Tests: tests/conformance/test_fan_out.py.
+The draft alone can choose (`algorithm/odds.py`). Must not know: engines. Tests: tests/conformance/test_fan_out.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from saguaro.algorithm.fan_out.geometric import Geometric
+from saguaro.algorithm.odds import Guesses, best_outcomes
+from saguaro.algorithm.terms import Outcome
 
 
 class Ranked(Geometric):
-    """Counts of `geometric`, and the word to the draft that it may choose better."""
+    """The B likeliest outcomes of all; counts of `geometric` where they must be known before the draw."""
 
-    ranked: ClassVar[bool] = True
+    chooses: ClassVar[bool] = True
+
+    def choose(
+        self, guesses: Sequence[Guesses], sent: Sequence[int], budget: int, counts: Sequence[int]
+    ) -> list[tuple[float, Outcome]]:
+        """See `FanOutPolicy.choose`."""
+        return best_outcomes(guesses, sent, budget)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from saguaro.algorithm.fan_out.base import FanOutPolicy
+from saguaro.theory.evidence import Evidence
 
 
-class Uniform:
+class Uniform(FanOutPolicy):
     """F_k = B // (K + 1); what is left over goes one by one to k = 0, 1, ..."""
 
-    ranked: ClassVar[bool] = False
-
-    def counts(self, lookahead: int, budget: int, *, acceptance: float, last_hit: bool) -> tuple[int, ...]:
+    def counts(self, lookahead: int, budget: int, evidence: Evidence, *, after_hit: bool) -> tuple[int, ...]:
         """See `FanOutPolicy.counts`."""
         each, left = divmod(budget, lookahead + 1)
         return tuple(each + (k < left) for k in range(lookahead + 1))

@@ -1,0 +1,78 @@
+"""Which outcomes the draft prepares for: a fan-out policy, fed with what the rounds so far have shown (Section 4.1).
+
+The policy is evaluated where the guesses are, in the draft; the target only names it. Must not know: models, channels,
+clocks. Tests: tests/engine/test_predicting.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from saguaro.algorithm.fan_out import open_fan_out
+from saguaro.algorithm.fan_out.base import FanOutPolicy
+from saguaro.algorithm.odds import Guesses, likely_outcomes
+from saguaro.algorithm.terms import Outcome
+from saguaro.engine.draft_row import DraftRow
+from saguaro.protocol.messages import Configure, Decided
+from saguaro.theory.evidence import RunningEvidence
+
+
+class Predictor:
+    """The policy of the settings, and the evidence that it goes by."""
+
+    def __init__(self, evidence: RunningEvidence) -> None:
+        self.evidence = evidence
+        self._settings = Configure(0, False, False, 1.0, 0, False)
+        self._policy: FanOutPolicy = open_fan_out("none")
+
+    def configure(self, settings: Configure) -> None:
+        """New settings.
+
+        Raises:
+            ConfigError: for a policy that is not known.
+        """
+        self._settings = settings
+        if settings.listed:
+            self._policy = open_fan_out(settings.tokens[: settings.listed], settings.tokens[settings.listed :])
+        else:
+            self._policy = open_fan_out(settings.fan_out)
+
+    @property
+    def candidates(self) -> int:
+        """How many guesses of a position are needed: one more than are taken: the sent token may be one."""
+        most = self._settings.budget
+        if not (self._policy.chooses or self._policy.learns):
+            most = max(*self.full_counts(True), *self.full_counts(False))
+        return most + 1
+
+    def full_counts(self, after_hit: bool) -> tuple[int, ...]:
+        """F_0 ... F_K of a whole proposal."""
+        return self._counts(self._settings.lookahead, after_hit)
+
+    def _counts(self, depth: int, after_hit: bool) -> tuple[int, ...]:
+        evidence = self.evidence.of(after_hit=after_hit)
+        return self._policy.counts(depth, self._settings.budget, evidence, after_hit=after_hit)
+
+    def outcomes(self, row: DraftRow, known: Sequence[Guesses]) -> tuple[int, list[tuple[float, Outcome]]]:
+        """The most branches of a row, and the outcomes to prepare for as far as guesses are known, likeliest first.
+
+        Saguaro sampling scales F_k tokens before the draw, so that there the counts decide, whatever the guesses are.
+        """
+        counts = self._counts(len(row.proposal), row.after_hit)
+        if self._policy.chooses and self._settings.saguaro_c == 1:
+            most = self._settings.budget
+            return most, self._policy.choose(known, row.proposal, most, counts)
+        return sum(counts), likely_outcomes(known, row.proposal, counts[: len(known)])
+
+    def learn(self, row: DraftRow, outcome: Decided) -> None:
+        """A round has ended, and `row` still stands at its beginning. What a grammar makes certain says nothing."""
+        if row.grammar is not None or outcome.accepted > len(row.proposal):
+            return
+        listed = row.ranked[outcome.accepted].tokens if outcome.accepted < len(row.ranked) else None
+        self.evidence.update(
+            after_hit=row.after_hit,
+            sent=row.proposal,
+            accepted=outcome.accepted,
+            bonus=outcome.bonus,
+            guesses=listed,
+        )
