@@ -11,7 +11,7 @@ from saguaro.engine.draft import DraftWorker
 from saguaro.execution.batch import Span
 from saguaro.models.byte_tokenizer import ByteTokenizer
 from saguaro.models.grammar import Grammars, grammar_text
-from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided
+from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Taken
 from saguaro.request import SamplingParams
 from saguaro.transport.base import Entry, Key
 from saguaro.transport.loopback import Loopback
@@ -209,3 +209,18 @@ def test_a_branch_that_gives_way_leaves_the_tokens_that_the_target_may_take() ->
     last = row.open_branch((2, 5), 0.4, 2)  # the place of (0, 3), which has nothing
     assert last is not None
     assert last.index == 1
+
+
+def test_a_row_is_full_when_everything_ran_before_its_answer_was_taken() -> None:
+    """Without branches no pass follows `Taken`, and in lockstep the target waits to hear that the row is full."""
+    worker, _ = started(lambda token: 1.0, FREE, everything=True)
+    port = worker.port
+    assert isinstance(port, Apart)
+    port.send(Configure(2, False, True, 1.0, 0, True, fan_out="none"))
+    port.send(Decided(1, 1, 2, 0, 9, "pending", True, 2, ()))
+    run(worker)
+    key = Key(1, 2, 3, 0, 9)
+    assert not port.full(0, key)
+    port.send(Taken(1, 1, "neural", (10, 11)))
+    run(worker)
+    assert port.full(0, key)

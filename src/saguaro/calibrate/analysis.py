@@ -85,7 +85,8 @@ def _curve(ranks: Sequence[int | None], candidates: int) -> dict[str, Any]:
         fit = fit_ranks(ranks, largest=candidates - 1)
     except ConfigError:
         return found
-    found["fit"] = {"c": fit.law.c, "c_error": fit.c_error, "r": fit.law.r, "r_error": fit.r_error}
+    if fit.r_error < fit.law.r:  # otherwise there are too few misses to see a law
+        found["fit"] = {"c": fit.law.c, "c_error": fit.c_error, "r": fit.law.r, "r_error": fit.r_error}
     return found
 
 

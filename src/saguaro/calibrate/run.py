@@ -41,7 +41,7 @@ from saguaro.simulate import curves
 
 VERIFY_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32, 48, 64)
 STEP_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-TRIED, CHECK_REPEATS, CHECK_PROMPTS = 3, 2, 3
+TRIED, CHECK_REPEATS, CHECK_PROMPTS = 3, 2, 2
 OnStage = Callable[[str, int], None]  # (what is done now, how many steps it has)
 
 
@@ -246,13 +246,14 @@ class Calibrating:
     # -- for real ---------------------------------------------------------------------------------------------------
 
     def _checked(self, profile: Profile, out: Path) -> Profile:
-        """Run the most promising settings of one request; the best of SSD is what was fastest then."""
+        """Run the most promising settings of one request; the best of each mode is what was fastest then."""
         trials = [Best(**each) for each in profile.details["next_best"]]
         rows = self.stages.get("check", lambda: self._check(trials, out))
         speeds = {Best(**setting): speed for setting, speed in rows}
-        fastest = max((each for each in speeds if each.mode == "ssd"), key=lambda each: speeds[each])
-        measured = replace(fastest, tokens_per_second=speeds[fastest])
-        best = tuple(measured if (each.mode, each.batch) == ("ssd", 1) else each for each in profile.best)
+        measured: dict[str, Best] = {}
+        for each in sorted(speeds, key=lambda one: speeds[one]):
+            measured[each.mode] = replace(each, tokens_per_second=speeds[each])
+        best = tuple(measured[each.mode] if each.batch == 1 else each for each in profile.best)
         checked = [{**each.__dict__, "measured": speed} for each, speed in speeds.items()]
         return replace(profile, best=best, details={**profile.details, "checked": checked})
 

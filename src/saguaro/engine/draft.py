@@ -167,7 +167,9 @@ class DraftWorker:
         elif isinstance(message, Release):
             self.rows.pop(message.request).release()
         elif isinstance(message, Taken):
-            self.rows[message.request].take(message)
+            row = self.rows[message.request]
+            row.take(message)
+            self._tell(row)  # all may have run already
         elif isinstance(message, Decided):
             row = self.rows[message.request]
             self._predictor.learn(row, message)
@@ -208,9 +210,8 @@ class DraftWorker:
         if not self.port.has_news():
             return False
         self._queue += self.port.receive()
-        gone: set[int] = set()
         decided = {m.request: m for m in self._queue if isinstance(m, Decided)}
-        gone |= {m.request for m in self._queue if isinstance(m, Release)}
+        gone = {m.request for m in self._queue if isinstance(m, Release)}
         return all(w.row.request in gone or outdated(w, decided.get(w.row.request)) for w in self._in_flight)
 
     # -- what is due --------------------------------------------------------------------------------------------
