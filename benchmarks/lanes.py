@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from saguaro import LLM, Completion, SamplingParams
+from saguaro import LLM, Completion, RequestMetrics, SamplingParams
 from saguaro.bench.figures import run_figures
 
 ROOT = Path(__file__).resolve().parent
@@ -50,6 +50,7 @@ def measure(
     params: Callable[[int], SamplingParams],
     batch: int = 1,
     repeats: int = 1,
+    kept: dict[str, list[RequestMetrics]] | None = None,
 ) -> list[dict[str, Any]]:
     """One row a lane and repeat: the figures of `bench`, and the speeds of all rows together.
 
@@ -60,6 +61,7 @@ def measure(
         params: of the request with that number.
         batch: rows that run at once. Prompts are taken in before, so that rows decode together from the beginning.
         repeats: passes over all texts.
+        kept: takes the metrics of every request, by lane.
     """
     groups = list(batched(range(len(texts)), batch))
     rows: list[dict[str, Any]] = []
@@ -81,6 +83,8 @@ def measure(
                 done[lane.name] += found
                 totals[lane.name].append(sum((len(one.token_ids) - 1) / one.metrics.decode_seconds for one in found))
         for lane in lanes:
+            if kept is not None:
+                kept.setdefault(lane.name, []).extend(one.metrics for one in done[lane.name])
             row = run_figures(done[lane.name], engines[lane.engine].statistics(), mode=lane.mode)
             row |= {"lane": lane.name, "mode": lane.mode, "repeat": repeat, "batch": batch}
             row["total_tokens_per_second"] = sum(totals[lane.name]) / len(totals[lane.name])
