@@ -66,7 +66,7 @@ def propose_ngram(text: SuffixIndex, *, depth: int, corpus: Corpus | None = None
 
 
 ALONE, MAJORITY, UNANIMOUS, ELSEWHERE = range(4)
-"""Grades of `propose_own_row`: how many of the lines drafted for this place begin alike, or t* is in another."""
+"""Grades of `propose_own_row`: how many of the lines drafted for a place begin alike, or that t* stood in another."""
 
 
 def propose_own_row(

@@ -35,8 +35,8 @@ PRIORS: dict[Kind, tuple[float, float]] = {
     ("own_row", UNANIMOUS): (0.5, 0.75),
     ("own_row", ELSEWHERE): (0.35, 0.6),
 }
-"""What is assumed of tokens not drafted for their place until some were verified: acceptance of the first, and
-of later ones given those before; `ngram` by matched tokens. As seen on 461 misses of the Qwen pair (code, sums, chat).
+"""What is assumed of tokens that were not drafted for their place until some were verified: acceptance of the
+first, and of later ones given those before; `ngram` by matched tokens. As seen on 461 misses of the Qwen pair.
 """
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
