@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import batched
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -63,7 +62,7 @@ def measure(
         repeats: passes over all texts.
         kept: takes the metrics of every request, by lane.
     """
-    groups = list(batched(range(len(texts)), batch))
+    groups = [range(first, min(first + batch, len(texts))) for first in range(0, len(texts), batch)]
     rows: list[dict[str, Any]] = []
     first: dict[int, list[int]] = {}
     for repeat in range(repeats):
