@@ -34,7 +34,7 @@ def calibrating(folder, stages, open_llm=LLM):
 def made(tmp_path_factory):
     """The profile, its file, the folder of the stages, and the stages that were announced."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saguaro.engine.engine.MEASURE_SECONDS", 0.0)
+        patch.setattr("saguaro.engine.interface.MEASURE_SECONDS", 0.0)
         folder, names = tmp_path_factory.mktemp("calibration"), []
         out = folder / "pair.json"
         profile = calibrating(names, folder / "stages").run(out)

@@ -14,7 +14,7 @@ def prompts(tmp_path):
 
 
 def test_a_small_run(here, prompts, tmp_path, monkeypatch):
-    monkeypatch.setattr("saguaro.engine.engine.MEASURE_SECONDS", 0.0)
+    monkeypatch.setattr("saguaro.engine.interface.MEASURE_SECONDS", 0.0)
     out = tmp_path / "pair.json"
     sizes = ("--num-prompts", 2, "--max-tokens", 16, "--max-lookahead", 2, "--max-model-len", 256, "--seconds", 0)
     sizes += ("--temperatures", "0")

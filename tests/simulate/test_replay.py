@@ -25,7 +25,7 @@ OPTIONS_WITHOUT_ROWS = {name: value for name, value in OPTIONS.items() if name !
 def nothing_is_timed() -> Iterator[None]:
     """Step times play no part in lockstep; two passes of each size are enough."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saguaro.engine.engine.MEASURE_SECONDS", 0.0)
+        patch.setattr("saguaro.engine.interface.MEASURE_SECONDS", 0.0)
         yield
 
 
