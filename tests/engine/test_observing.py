@@ -44,7 +44,9 @@ def test_from_every_kind_of_engine(mode, channel, monkeypatch):
     """Over loopback, from a draft process, and from the draft inside the target's process (SD)."""
     monkeypatch.setattr("saguaro.engine.interface.MEASURE_SECONDS", 0.0)
     pair = ("toy:llama?seed=1&vocab=48", "toy:llama?seed=1&vocab=48&noise=0.1")
-    with LLM(*pair, mode=mode, channel=channel, max_model_len=64, lookahead=2, budget=4, observe=5) as llm:
+    with LLM(
+        *pair, mode=mode, channel=channel, max_model_len=64, lookahead=2, budget=4, observe=5, pacing="lockstep"
+    ) as llm:
         [done] = llm.generate([[1, 2, 3]], SamplingParams(temperature=0, max_tokens=12, ignore_eos=True))
         rounds = llm._open.observations()
     assert [each.number for each in rounds] == list(range(done.metrics.rounds))

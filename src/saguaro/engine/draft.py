@@ -262,7 +262,7 @@ class DraftWorker:
         row.predicted = len(known)
         most, likely = self._predictor.outcomes(row, known)
         for odds, outcome in likely:
-            branch = row.open_branch(outcome, odds, most)
+            branch = row.open_branch(outcome, odds, most, withdraw=self.settings.everything)
             if branch is not None:
                 self._fill(row, branch)
                 self._publish_branch(row, branch, fresh=True)  # the key at least: the target can tell a miss by it

@@ -220,9 +220,12 @@ class DraftRow:
         self.used = 0
         self.predicted = -1
 
-    def open_branch(self, outcome: tuple[int, int], odds: float, most: int) -> Branch | None:
+    def open_branch(self, outcome: tuple[int, int], odds: float, most: int, *, withdraw: bool = False) -> Branch | None:
         """A new branch for an outcome; with `most` branches open, it takes the place of the least likely if it is
         likelier. None where there is one already, or none likely enough.
+
+        Tokens of a branch that gives way stay in their record, where the target may still take them, unless `withdraw`
+        keeps the records to the budget.
         """
         if outcome in self.branches:
             return None
@@ -233,7 +236,7 @@ class DraftRow:
                 return None
             del self.branches[last.accepted, last.bonus]
             self.reserve.give_back(last.slots)
-            if not last.tokens or index > MAX_BUDGET:  # tokens that the target may still take stay in their record
+            if withdraw or not last.tokens or index > MAX_BUDGET:
                 index = last.index
         self.used = max(self.used, index)
         branch = self.branches[outcome] = Branch(*outcome, index=index, odds=odds, worth=odds)
