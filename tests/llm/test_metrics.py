@@ -90,7 +90,9 @@ def test_no_branch_for_this_token() -> None:
 
 @pytest.mark.parametrize("verification", ["shared_noise", "rejection"])
 def test_no_branch_for_this_k(verification: str) -> None:
-    found = reasons(drafter="miss", fan_out=[0, 0, 0, 2], verification=verification, fallback="random")
+    found = reasons(
+        drafter="miss", pacing="lockstep", fan_out=[0, 0, 0, 2], verification=verification, fallback="random"
+    )
     assert set(found) <= {"k_not_covered", "token_not_covered", "unused"}  # without a proposal, k = 0 has F_K
     assert found["k_not_covered"] > 5
 

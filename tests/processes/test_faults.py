@@ -51,7 +51,7 @@ def test_a_killed_or_stopped_draft_is_replaced(
         again = llm.generate([1, 2, 3], LONG)[0]
         assert again.token_ids == expected
         assert again.metrics.hits > 0
-        assert len(llm.statistics()["warnings"]) == 1
+        assert sum("requests go on without it" in each for each in llm.statistics()["warnings"]) == 1
     assert sum("requests go on without it" in record.message for record in caplog.records) == 1
 
 
