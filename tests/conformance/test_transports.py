@@ -63,31 +63,31 @@ def test_a_draft_that_is_away_says_for_how_long(ends: tuple[TargetPort, DraftPor
 
 def test_a_branch_without_tokens_is_known_but_no_entry(ends: tuple[TargetPort, DraftPort]) -> None:
     target, draft = ends
-    assert target.chosen(1, KEY) == (0, 0, False, False)
+    assert target.chosen(1, KEY, found=False) == (0, 0, False, False)
     draft.set_row(1, 5, caught_up=True, full_round=-1)
     draft.publish(1, 1, Entry(KEY, ()), fresh=True)
     draft.set_chosen(1, 2, 3, 1)
     assert target.find(1, KEY) is None
     assert target.entries(1, 5, 2) == []
-    assert target.chosen(1, KEY) == (3, 1, True, True)
-    assert target.chosen(1, Key(5, 2, 10, 1, 34)) == (3, 1, True, False)
-    assert target.chosen(1, Key(5, 2, 10, 0, 33)) == (3, 1, False, False)
-    assert target.chosen(0, KEY) == (0, 0, False, False)
+    assert target.chosen(1, KEY, found=False) == (3, 1, True, True)
+    assert target.chosen(1, Key(5, 2, 10, 1, 34), found=False) == (3, 1, True, False)
+    assert target.chosen(1, Key(5, 2, 10, 0, 33), found=False) == (3, 1, False, False)
+    assert target.chosen(0, KEY, found=False) == (0, 0, False, False)
     draft.publish(1, 1, Entry(KEY, (7,)), fresh=False)
     assert target.find(1, KEY) == Entry(KEY, (7,))
-    assert target.chosen(1, KEY) == (3, 1, True, True)
+    assert target.chosen(1, KEY, found=False) == (3, 1, True, True)
 
 
 def test_what_was_chosen_belongs_to_a_round_of_a_request(ends: tuple[TargetPort, DraftPort]) -> None:
     target, draft = ends
     draft.set_row(1, 5, caught_up=True, full_round=-1)
     draft.set_chosen(1, 2, 16, 64)
-    assert target.chosen(1, KEY)[:2] == (16, 64)
-    assert target.chosen(1, Key(5, 3, 12, 1, 33))[:2] == (0, 0)
+    assert target.chosen(1, KEY, found=False)[:2] == (16, 64)
+    assert target.chosen(1, Key(5, 3, 12, 1, 33), found=False)[:2] == (0, 0)
     draft.set_row(1, 5, caught_up=True, full_round=2)
-    assert target.chosen(1, KEY)[:2] == (16, 64)
+    assert target.chosen(1, KEY, found=False)[:2] == (16, 64)
     draft.set_row(1, 6, caught_up=True, full_round=-1)
-    assert target.chosen(1, Key(6, 2, 10, 1, 33))[:2] == (0, 0)
+    assert target.chosen(1, Key(6, 2, 10, 1, 33), found=False)[:2] == (0, 0)
     draft.set_chosen(1, 2**30, 1, 1)
     assert target.chosen(1, Key(6, 2**30, 10, 1, 33))[:2] == (1, 1)
 

@@ -160,3 +160,22 @@ def test_what_a_grammar_makes_certain_needs_no_draft() -> None:
     assert (source(c, o), o.way.depth) == ("forced", 2)
     c, o = chooser("adaptive", step=0.001), opened(forced=(8, 9))
     assert (source(c, o), o.way.depth) == ("neural", 4)
+
+
+@pytest.mark.parametrize("deep", [1, 2, 4])
+def test_a_lone_hit_goes_on_at_once_as_the_whole_choice_would_have_it(deep: int) -> None:
+    """The same depth and, once the books are kept, the same books."""
+    quick, whole = chooser("adaptive"), chooser("adaptive")
+    whole._at_once = lambda o: False  # type: ignore[method-assign]
+    entry = Entry(Key(1, 3, 5, 0, 7), tuple(range(deep)))
+    for _ in range(40):
+        ways = []
+        for each in (quick, whole):
+            o = opened(limit=deep, covered=True, cached=deep, entry=entry)
+            each.choose([o], 1, 0)
+            ways.append((o.way.source, o.way.depth))
+        assert ways[0] == ways[1]
+    quick._keep_books()
+    found, wanted = (each.estimates.answers.statistics(0.2) for each in (quick, whole))
+    assert found == wanted
+    assert quick.estimates.answers.credit == pytest.approx(whole.estimates.answers.credit)

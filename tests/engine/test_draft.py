@@ -190,7 +190,7 @@ def test_the_key_of_a_branch_is_there_before_its_tokens(rejection: bool) -> None
     row = worker.rows[1]
     assert set(row.branches) == {(0, 3), (2, 4), (2, 5)}
     for outcome, seen in (((0, 3), (True, True)), ((0, 9), (True, False)), ((1, 3), (False, False))):
-        assert port.chosen(0, row.key(*outcome)) == (3, 3, *seen)
+        assert port.chosen(0, row.key(*outcome), found=False) == (3, 3, *seen)
     assert port.entries(0, 1, 1) == []
     worker.step()
     assert [len(entry.tokens) for entry in port.entries(0, 1, 1)] == ([] if rejection else [1, 1, 1])

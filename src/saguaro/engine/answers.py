@@ -95,6 +95,12 @@ class Answers:
                 self._passed_over[kind] += 1
             self._passed_over[way.kind] = 0
 
+    def went_on(self, depth: int, expected: float, value: float) -> None:
+        """A lone row took a hit of so many tokens, without a choice among sources."""
+        self._values[True].add(value)
+        self.credit = min(MOST_CREDIT, self.credit + TRIAL_SHARE * expected)
+        self._depth.add(depth)
+
     def tried(self, trial: Trial) -> None:
         """The choice was made to learn about something."""
         self.trials[trial.kind[0]] += 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from saguaro.algorithm.choosing_fallback import Choice, Way, choose, deepening, try_another
 from saguaro.algorithm.suffix_index import Corpus
-from saguaro.algorithm.waiting import expected_tokens
+from saguaro.algorithm.waiting import choose_depth, expected_tokens
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed, Offer
 from saguaro.engine.metrics import Estimates
@@ -23,6 +23,7 @@ from saguaro.engine.sequence import Proposed, Sequence
 from saguaro.transport.base import Entry, Key
 
 NO_WAY = Way("none")
+MOST_UNBOOKED = 64
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ class Chooser:
         self.reader = reader
         self.vocab = vocab
         self.corpus = corpus
+        self._hits: list[tuple[str | None, int]] = []  # source of the verified proposal, depth taken
 
     def configure(self, fallback: str, *, fixed: bool, branches: bool, rejection: bool) -> None:
         """Another fallback. `fixed`: the depth does not adapt; `branches`: a hit is possible; `rejection`: proposals
@@ -84,6 +86,9 @@ class Chooser:
         """
         if not opened:
             return 0.0
+        if rows == 1 and self._at_once(opened[0]):
+            return 0.0
+        self._keep_books()
         answers, missed = self.estimates.answers, [not o.covered for o in opened]
         for o in opened:
             if o.ready and o.verified is not None and self.branches:
@@ -104,6 +109,35 @@ class Chooser:
             for kind in {other.kind for other in offered} - {way.kind}:
                 self.estimates.passed_over(kind)
         return best.wait
+
+    def _at_once(self, o: Open) -> bool:
+        """A lone row whose whole proposal is in the cache: its depth is a question of verifications alone, and the
+        books are kept when there is time, at the next row that is not so lucky. Between two verifications nothing of
+        the machinery for a batch is in a processor's caches.
+        """
+        if self.fixed or self.rejection or o.forced or not o.covered or o.cached < o.limit:
+            return False
+        expected = expected_tokens(self.estimates.acceptance(o.limit))
+        verify = [self.estimates.verify_seconds(d + 1) for d in range(o.limit + 1)]
+        depth = choose_depth([0.0] * (o.limit + 1), verify, expected, self.estimates.rate(1))
+        o.way = Way("hit", 0, depth, expected[depth])
+        source = o.verified.source if o.ready and o.verified is not None and self.branches else None
+        self._hits.append((source, depth))
+        if len(self._hits) >= MOST_UNBOOKED:
+            self._keep_books()
+        return True
+
+    def _keep_books(self) -> None:
+        """What rows that went on at once have shown; valued as things are now."""
+        if not self._hits:
+            return
+        answers, rate, deepest = self.estimates.answers, self.estimates.rate(1), max(depth for _, depth in self._hits)
+        expected = expected_tokens(self.estimates.acceptance(deepest))
+        for source, depth in self._hits:
+            if source is not None:
+                answers.looked_up(source, True)
+            answers.went_on(depth, expected[depth], expected[depth] - rate * self.estimates.verify_seconds(depth + 1))
+        self._hits.clear()
 
     def _try(
         self, ways: Rows[Rows[Way]], missed: Rows[bool], verify: Rows[float], rate: float, best: Choice, rows: int

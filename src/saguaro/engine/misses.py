@@ -31,9 +31,11 @@ class Lookup(NamedTuple):
 NO_LOOKUP = Lookup()
 
 
-def look_up(port: TargetPort, row: int, key: Key) -> Lookup:
-    """The note of a look-up as if it found no token; `answered` says later what became of it."""
-    chosen = port.chosen(row, key)
+def look_up(port: TargetPort, row: int, key: Key, *, found: bool) -> Lookup:
+    """The note of a look-up, as if it were a miss; `answered` says later what became of it. `found`: there is an entry
+    with tokens.
+    """
+    chosen = port.chosen(row, key, found=found)
     reason = miss_reason(
         key.accepted, chosen.positions, same_accepted=chosen.same_accepted, same_outcome=chosen.same_outcome
     )

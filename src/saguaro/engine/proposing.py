@@ -220,14 +220,14 @@ class Proposer:
         key = s.key(base, accepted, s.tokens[-1])
         forced = s.forced(MOST_FORCED)
         o = Open(s, key, max(s.limit(self.settings.lookahead), len(forced)), verified, forced)
-        prepares = self.settings.branches and self.settings.lookahead > 0
-        o.lookup = look_up(self.port, s.row, key) if prepares else Lookup(accepted, key.bonus)
         o.ready = self.port.caught_up(s.row, s.request) and self.reader.lives()
         if not self.settings.rejection:
             o.entry = self.reader.find(s.row, key)
             o.found = o.entry is not None and bool(o.entry.tokens)
             o.cached = min(len(o.entry.tokens), o.limit) if o.entry else 0
             o.covered = o.cached > 0
+        prepares = self.settings.branches and self.settings.lookahead > 0
+        o.lookup = look_up(self.port, s.row, key, found=o.found) if prepares else Lookup(accepted, key.bonus)
         return o
 
     def _ask(self, opened: list[Open]) -> list[Open]:

@@ -85,8 +85,10 @@ class TargetPort(Protocol):
     def entries(self, row: int, request: int, round_: int) -> list[Entry]:
         """All entries for outcomes of a round that `find` would see, in the order in which branches were opened."""
 
-    def chosen(self, row: int, key: Key) -> Chosen:
-        """What the draft has chosen to prepare in the round of `key`, as far as it has said so; never blocks."""
+    def chosen(self, row: int, key: Key, *, found: bool) -> Chosen:
+        """What the draft has chosen to prepare in the round of `key`, as far as it has said so; never blocks. An
+        outcome that was `found` need not be looked for again.
+        """
 
     def laws(self, row: int, count: int) -> torch.Tensor:
         """q of the first `count` tokens of the row's proposal, (count, V or fewer) float32; `rejection` only."""

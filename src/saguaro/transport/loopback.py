@@ -48,7 +48,7 @@ class Loopback:
         found = sorted(self._entries.get(row, {}).items())
         return [e for _, e in found if (e.key.request, e.key.round) == (request, round_) and _is_seen(e)]
 
-    def chosen(self, row: int, key: Key) -> Chosen:
+    def chosen(self, row: int, key: Key, *, found: bool) -> Chosen:
         keys = [entry.key for entry in self._entries.get(row, {}).values()]
         round_, positions, branches = self._chosen.get(row, (-1, 0, 0))
         if round_ != key.round or self._rows.get(row, (-1,))[0] != key.request:

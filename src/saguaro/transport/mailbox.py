@@ -135,11 +135,13 @@ class MailboxTarget(Mailbox):
         low, high = key.request & 0x7FFFFFFF, key.request >> 31
         return TAG_BYTES.pack(self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
 
-    def chosen(self, row: int, key: Key) -> Chosen:
+    def chosen(self, row: int, key: Key, *, found: bool) -> Chosen:
         positions = branches = 0
         state, mask = self._states[4 * row + 3], (1 << POSITION_BITS) - 1
         if self._states[4 * row] == key.request and state >> 2 * POSITION_BITS == key.round:
             positions, branches = state >> POSITION_BITS & mask, state & mask
+        if found:
+            return Chosen(positions, branches, True, True)
         tag = self._tag(key)
         # The positions were read before the keys, and are written after them: a k that is chosen has its keys.
         return Chosen(positions, branches, self._holds(row, tag[:-4]), self._holds(row, tag))
