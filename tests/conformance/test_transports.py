@@ -89,7 +89,7 @@ def test_what_was_chosen_belongs_to_a_round_of_a_request(ends: tuple[TargetPort,
     draft.set_row(1, 6, caught_up=True, full_round=-1)
     assert target.chosen(1, Key(6, 2, 10, 1, 33), found=False)[:2] == (0, 0)
     draft.set_chosen(1, 2**30, 1, 1)
-    assert target.chosen(1, Key(6, 2**30, 10, 1, 33))[:2] == (1, 1)
+    assert target.chosen(1, Key(6, 2**30, 10, 1, 33), found=False)[:2] == (1, 1)
 
 
 def test_all_entries_of_a_round_are_listed_in_order(ends: tuple[TargetPort, DraftPort]) -> None:
