@@ -2,7 +2,8 @@
 
     python benchmarks/fallbacks.py --target T --draft D [--batches 1,2,4,8,16] [--repeats 2]
 
-One engine; fallbacks take turns by groups of rows that decode together. SD is the same engine without branches.
+Fallbacks take turns in one engine, by groups of rows that decode together. SD is an engine of its own, with the draft
+on the target's device, as in the paper.
 Writes results/fallbacks.json.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from lanes import RESULTS, ROOT, Lane, log, measure, prompts, summary, text
 
@@ -37,7 +39,7 @@ def main() -> None:
     ssd = {"mode": "ssd", "lookahead": options.lookahead}
     lanes = [
         Lane("AR", "pair", "ar", {"mode": "ar"}),
-        Lane("SD", "pair", "sd", {"mode": "sd", "lookahead": options.lookahead}),
+        Lane("SD", "sd", "sd"),
         *(Lane(f"SSD, {name}", "pair", "ssd", {**ssd, "fallback": name}) for name in FALLBACKS),
     ]
 
@@ -47,13 +49,16 @@ def main() -> None:
         )
 
     rows = []
-    with LLM(
-        options.target, options.draft, mode="ssd", dtype=options.dtype, target_device="cpu:0", draft_device="cpu:1",
-        lookahead=options.lookahead, budget=options.budget, max_batch=max(options.batches), max_model_len=1024,
-    ) as llm:  # fmt: skip
+    both: dict[str, Any] = {"draft": options.draft, "dtype": options.dtype, "target_device": "cpu:0"}
+    both |= {"lookahead": options.lookahead, "max_batch": max(options.batches), "max_model_len": 1024}
+    with (
+        LLM(options.target, mode="ssd", draft_device="cpu:1", budget=options.budget, **both) as llm,
+        LLM(options.target, mode="sd", **both) as sd,
+    ):
+        sd.configure(adapt_depth=True)  # as the rows of SSD do
         for batch in options.batches:
-            texts = prompts(options.prompts, max(2, batch))
-            rows += measure({"pair": llm}, lanes, texts, params=params, batch=batch, repeats=options.repeats)
+            texts = prompts(options.prompts, max(4, batch))
+            rows += measure({"pair": llm, "sd": sd}, lanes, texts, params=params, batch=batch, repeats=options.repeats)
         statistics = llm.statistics()
     found = summary(rows, against="SD")
     columns = ["batch", "setting", "tokens/s in all", "× SD", "hit rate", "tokens a round"]

@@ -162,20 +162,35 @@ def test_what_a_grammar_makes_certain_needs_no_draft() -> None:
     assert (source(c, o), o.way.depth) == ("neural", 4)
 
 
-@pytest.mark.parametrize("deep", [1, 2, 4])
-def test_a_lone_hit_goes_on_at_once_as_the_whole_choice_would_have_it(deep: int) -> None:
-    """The same depth and, once the books are kept, the same books."""
-    quick, whole = chooser("adaptive"), chooser("adaptive")
-    whole._at_once = lambda o: False  # type: ignore[method-assign]
+@pytest.mark.parametrize(("deep", "step"), [(1, 0.2), (1, 0.001), (2, 0.01), (4, 0.02)])
+def test_a_lone_hit_goes_on_at_once_as_the_whole_choice_would_have_it(deep: int, step: float) -> None:
+    """The same depth and, once the books are kept, the same books; deeper than what is there where that pays."""
+    quick, whole = chooser("adaptive", step=step), chooser("adaptive", step=step)
+    whole._at_once = lambda o: None  # type: ignore[method-assign]
     entry = Entry(Key(1, 3, 5, 0, 7), tuple(range(deep)))
     for _ in range(40):
         ways = []
         for each in (quick, whole):
-            o = opened(limit=deep, covered=True, cached=deep, entry=entry)
-            each.choose([o], 1, 0)
-            ways.append((o.way.source, o.way.depth))
+            o = opened(limit=4, covered=True, cached=deep, entry=entry)
+            wait = each.choose([o], 1, 0)
+            ways.append((o.way.source, o.way.depth, o.way.expected, wait))
         assert ways[0] == ways[1]
     quick._keep_books()
     found, wanted = (each.estimates.answers.statistics(0.2) for each in (quick, whole))
     assert found == wanted
     assert quick.estimates.answers.credit == pytest.approx(whole.estimates.answers.credit)
+    values = [{hit: each.value for hit, each in c.estimates.answers._values.items()} for c in (quick, whole)]
+    assert values[0] == pytest.approx(values[1])
+
+
+def test_sd_asks_as_deep_as_the_whole_choice_would() -> None:
+    for step in (0.001, 0.02, 0.05, 0.3):
+        ways = []
+        for shortcut in (True, False):
+            c = chooser("neural", step=step)
+            c.configure("neural", fixed=False, branches=False, rejection=False)
+            if not shortcut:
+                c._at_once = lambda o: None  # type: ignore[method-assign]
+            o = opened()
+            ways.append((c.choose([o], 1, 0), o.way))
+        assert ways[0] == ways[1]

@@ -67,7 +67,7 @@ class Chooser:
         self.reader = reader
         self.vocab = vocab
         self.corpus = corpus
-        self._hits: list[tuple[str | None, int]] = []  # source of the verified proposal, depth taken
+        self._hits: list[tuple[str | None, int, float]] = []  # source of the verified proposal, depth taken, wait
 
     def configure(self, fallback: str, *, fixed: bool, branches: bool, rejection: bool) -> None:
         """Another fallback. `fixed`: the depth does not adapt; `branches`: a hit is possible; `rejection`: proposals
@@ -86,8 +86,10 @@ class Chooser:
         """
         if not opened:
             return 0.0
-        if rows == 1 and self._at_once(opened[0]):
-            return 0.0
+        if rows == 1:
+            wait = self._at_once(opened[0])
+            if wait is not None:
+                return wait
         self._keep_books()
         answers, missed = self.estimates.answers, [not o.covered for o in opened]
         for o in opened:
@@ -110,33 +112,45 @@ class Chooser:
                 self.estimates.passed_over(kind)
         return best.wait
 
-    def _at_once(self, o: Open) -> bool:
-        """A lone row whose whole proposal is in the cache: its depth is a question of verifications alone, and the
-        books are kept when there is time, at the next row that is not so lucky. Between two verifications nothing of
-        the machinery for a batch is in a processor's caches.
+    def _at_once(self, o: Open) -> float | None:
+        """The way of a lone row for which there is only the draft: a hit, or any outcome in SD. Then the choice is how
+        deep (`waiting.choose_depth`), and the books of answers are kept when there is time, at the next row with a real
+        choice: between two verifications nothing of the machinery for that is in a processor's caches.
+
+        Returns:
+            The expected seconds of the wait; None where there is more to choose from.
         """
-        if self.fixed or self.rejection or o.forced or not o.covered or o.cached < o.limit:
-            return False
-        expected = expected_tokens(self.estimates.acceptance(o.limit))
-        verify = [self.estimates.verify_seconds(d + 1) for d in range(o.limit + 1)]
-        depth = choose_depth([0.0] * (o.limit + 1), verify, expected, self.estimates.rate(1))
-        o.way = Way("hit", 0, depth, expected[depth])
-        source = o.verified.source if o.ready and o.verified is not None and self.branches else None
-        self._hits.append((source, depth))
+        if self.rejection or o.forced or o.limit <= 0 or (self.branches and not o.covered):
+            return None
+        most = o.limit if o.ready else o.cached
+        expected = expected_tokens(self.estimates.acceptance(most))
+        if self.fixed:
+            depth, waits = most, [0.0] * (most + 1)
+        else:
+            waits = self.reader.waits(o.cached, most) if most > o.cached else [0.0] * (most + 1)
+            verify = [self.estimates.verify_seconds(d + 1) for d in range(most + 1)]
+            depth = choose_depth(waits, verify, expected, self.estimates.rate(1))
+        if not self.branches:
+            o.way = Way("neural", 0, depth, expected[depth], waits[depth]) if depth else NO_WAY
+            return waits[depth]
+        o.way = Way("hit", 0, depth, expected[depth], waits[depth])
+        self._hits.append((o.verified.source if o.ready and o.verified is not None else None, depth, waits[depth]))
         if len(self._hits) >= MOST_UNBOOKED:
             self._keep_books()
-        return True
+        return waits[depth]
 
     def _keep_books(self) -> None:
         """What rows that went on at once have shown; valued as things are now."""
         if not self._hits:
             return
-        answers, rate, deepest = self.estimates.answers, self.estimates.rate(1), max(depth for _, depth in self._hits)
+        answers, deepest = self.estimates.answers, max(d for _, d, _ in self._hits)
+        rate = 0.0 if self.fixed else self.estimates.rate(1)
         expected = expected_tokens(self.estimates.acceptance(deepest))
-        for source, depth in self._hits:
+        for source, depth, wait in self._hits:
             if source is not None:
                 answers.looked_up(source, True)
-            answers.went_on(depth, expected[depth], expected[depth] - rate * self.estimates.verify_seconds(depth + 1))
+            seconds = wait + self.estimates.verify_seconds(depth + 1)
+            answers.went_on(depth, expected[depth], expected[depth] - rate * seconds)
         self._hits.clear()
 
     def _try(

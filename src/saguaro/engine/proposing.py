@@ -174,7 +174,10 @@ class Proposer:
             self.trace.span("look-up", looking, time.monotonic(), {"rows": len(rows)})
         if self.settings.rejection:
             opened = self._ask(opened)
+        found = time.monotonic()
         expected = self.chooser.choose(opened, len(rows), others)
+        if any(not o.covered for o in opened):  # the choice of an answer is part of what a miss costs
+            self.waited["pending"] += time.monotonic() - found
         for o in opened:
             self._go_on(o)
         chosen = time.monotonic()
@@ -220,12 +223,13 @@ class Proposer:
         key = s.key(base, accepted, s.tokens[-1])
         forced = s.forced(MOST_FORCED)
         o = Open(s, key, max(s.limit(self.settings.lookahead), len(forced)), verified, forced)
-        o.ready = self.port.caught_up(s.row, s.request) and self.reader.lives()
         if not self.settings.rejection:
             o.entry = self.reader.find(s.row, key)
             o.found = o.entry is not None and bool(o.entry.tokens)
             o.cached = min(len(o.entry.tokens), o.limit) if o.entry else 0
             o.covered = o.cached > 0
+        # A whole proposal in the cache says that its draft lives, and nothing has to be waited for.
+        o.ready = self.port.caught_up(s.row, s.request) and (0 < o.limit == o.cached or self.reader.lives())
         prepares = self.settings.branches and self.settings.lookahead > 0
         o.lookup = look_up(self.port, s.row, key, found=o.found) if prepares else Lookup(accepted, key.bonus)
         return o

@@ -16,7 +16,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,8 @@ bonus.
 TAG_BYTES, RECORD_HEAD, TIMES = struct.Struct("<7i"), struct.Struct("<2i"), struct.Struct("<5d")
 POSITION_BITS = 16
 """A row state: request, caught up, full round, and what was chosen: round, positions and branches in one store."""
+OUTCOME, OUTCOME_AT = struct.Struct("<3i"), 16
+"""Base, accepted and bonus are the last three of a tag, behind generation, request and round."""
 TIMES_AT = 32
 POLL_SECONDS = 20e-6
 DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
@@ -116,19 +118,30 @@ class MailboxTarget(Mailbox):
 
     def find(self, row: int, key: Key) -> Entry | None:
         tag = self._tag(key)
+        for at in self._places(row, tag):
+            entry = self._entry(at, tag, key)
+            if entry is not None:
+                return entry
+        return None
+
+    def _places(self, row: int, tag: bytes) -> Iterator[int]:
+        """Where in memory the tags of a row begin like `tag`."""
         width = 4 * (TAG + self.shape.tokens)
         start = self._entries_start + row * self.shape.entries * width
         end = start + self.shape.entries * width
         at = self._map.find(tag, start, end)
         while at >= 0:
-            record = at - 8
-            if (record - start) % width == 0:
-                depth, kind = RECORD_HEAD.unpack_from(self._map, record)
-                count = min(max(depth, 0), self.shape.tokens)
-                tokens = struct.unpack_from(f"<{count}i", self._map, record + 4 * TAG)
-                if self._map[at : at + len(tag)] == tag and (tokens or kind != FIRST_ENTRY):
-                    return Entry(key, tokens, kind)
+            if (at - 8 - start) % width == 0:
+                yield at
             at = self._map.find(tag, at + 4, end)
+
+    def _entry(self, at: int, tag: bytes, key: Key) -> Entry | None:
+        """The record whose tag is at `at`, unless it has no tokens or has changed while it was read."""
+        depth, kind = RECORD_HEAD.unpack_from(self._map, at - 8)
+        count = min(max(depth, 0), self.shape.tokens)
+        tokens = struct.unpack_from(f"<{count}i", self._map, at - 8 + 4 * TAG)
+        if self._map[at : at + len(tag)] == tag and (tokens or kind != FIRST_ENTRY):
+            return Entry(key, tokens, kind)
         return None
 
     def _tag(self, key: Key) -> bytes:
@@ -148,20 +161,16 @@ class MailboxTarget(Mailbox):
 
     def _holds(self, row: int, tag: bytes) -> bool:
         """Whether a record of a row has a tag that begins so, with tokens or without."""
-        width = 4 * (TAG + self.shape.tokens)
-        start = self._entries_start + row * self.shape.entries * width
-        at = self._map.find(tag, start, start + self.shape.entries * width)
-        while at >= 0 and (at - 8 - start) % width:
-            at = self._map.find(tag, at + 4, start + self.shape.entries * width)
-        return at >= 0
+        return next(self._places(row, tag), None) is not None
 
     def entries(self, row: int, request: int, round_: int) -> list[Entry]:
+        start = self._tag(Key(request, round_, 0, 0, 0))[:OUTCOME_AT]
         found = []
-        for record in self._entries[row]:
-            generation, low, high, number, base, accepted, bonus = record[2:TAG].tolist()
-            if (generation, low | high << 31, number) == (self.shape.generation, request, round_):
-                entry = self.find(row, Key(request, round_, base, accepted, bonus))
-                found += [entry] if entry is not None else []
+        for at in self._places(row, start):
+            tag = self._map[at : at + TAG_BYTES.size]
+            entry = self._entry(at, tag, Key(request, round_, *OUTCOME.unpack(tag[OUTCOME_AT:])))
+            if entry is not None and tag[:OUTCOME_AT] == start:
+                found.append(entry)
         return found
 
     def laws(self, row: int, count: int) -> torch.Tensor:
