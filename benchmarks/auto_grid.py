@@ -130,7 +130,7 @@ def again(
 
 
 def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[dict[str, Any]]:
-    """Grid and comparison at one placement, for each batch. Outputs are a function of the device, too."""
+    """Grid and comparison at one placement, for each batch."""
     every = f"cpu:0-{len(allowed_cores()) - 1}"
     devices = ("cpu:0", "cpu:1") if name == "split" else (every, every)
     engine: dict[str, Any] = {"draft": options.draft, "dtype": options.dtype, "max_batch": max(options.batches)}

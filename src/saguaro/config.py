@@ -47,7 +47,8 @@ class EngineConfig:
         draft: the same, or None for autoregressive decoding.
         mode: `auto` tries which placement is faster where no device is named, and changes between AR, SD and SSD while
             it runs, as it pays; without a draft it is `ar`.
-        lookahead: K, tokens of a proposal, or `auto` (from step times measured at start).
+        lookahead: K, tokens of a proposal, or `auto` (from step times measured at start, or the profile's;
+            planned anew while it runs).
         budget: B, branches of a round, or `auto`.
         fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a
             miss; `auto` is what the profile found best, and `ranked` without one.
@@ -55,7 +56,7 @@ class EngineConfig:
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
             without one, `auto` needs a profile.
         fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which
-            chooses among them by running estimates. SD drafts in any case.
+            chooses among all but `random` by running estimates. SD drafts in any case.
         fallback_corpus: so many tokens of earlier outputs are kept for `ngram` to look up; 0 keeps none. It changes
             the speed, never the text.
         pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).

@@ -175,7 +175,8 @@ class RequestMetrics:
 
     `len(token_ids) == 1 + rounds + accepted`; prefill is no round. Each round is verified once, and in SSD the outcome
     before it was looked up once: `hits + misses == rounds`, and `miss_reasons` add up to `misses`. Where nothing is
-    looked up (AR, SD), everything about hits and misses stays empty. Times of a batch are those of all its rows.
+    looked up (AR, SD, and rounds in those gears under mode `auto`), everything about hits and misses stays empty.
+    Times of a batch are those of all its rows.
     """
 
     rounds: int = 0

@@ -10,12 +10,15 @@ call the very same functions. Reading order:
     verify              both ways to verify (DESIGN D1), the residual law
     saguaro_sampling    Section 4.2
     outcomes            Section 4.1: which outcomes to prepare, given the counts of a fan-out policy
+    odds                how likely each outcome is by the draft's own scores (DESIGN D8)
     fan_out/            the policies (a plug point)
     cache               the speculation cache of one request
     fallbacks           Section 4.3: proposals that need no draft model
     suffix_index        where a text has ended like this before: what one of them looks up
     waiting             how long a covered outcome is worth waiting for (DESIGN D3)
     choosing_fallback   Section 4.3: which answer pays most, for a whole batch at once (DESIGN D9)
+    misses              why an outcome was not in the cache
+    rounds              a round that has ended, for replay and calibration
     tree                who sees whom while branches grow (DESIGN D7)
     reference           Algorithm 1 executed for one sequence: the oracle
 

@@ -4,7 +4,7 @@
 its guesses of the bonus token (DESIGN D1, Section 4.1). `rejection`: candidates are ranked by logit; the token is
 drawn from the processed law, with the top F_k scaled by C when Saguaro sampling is on (Section 4.2), with a number
 keyed by position, round and branch and used for nothing else. Must not know: rows, channels, clocks. Tests:
-tests/drafting/test_drawer.py.
+tests/lossless/.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds a worker from a plan, inside the process that will run it. Must not know: channels to the parent, loops.
 
-Tests: tests/engine/test_engine.py.
+Tests: tests/llm/test_llm.py, tests/lossless/.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The speculator (Algorithm 1, lines 14-27): while the target verifies, prepare an answer for each likely outcome.
+"""The speculator (Algorithm 1, lines 14-26): while the target verifies, prepare an answer for each likely outcome.
 
 One step is one pass of the draft model over everything that is due, for all rows at once: tokens of the tail that have
 no keys and values yet (prefill, catching up, the proposal's last token), and one token of each branch. Each token drawn

@@ -1,4 +1,4 @@
-"""Between two verifications: from outcomes to the next proposals (Algorithm 1, lines 9-13).
+"""Between two verifications: from outcomes to the next proposals (Algorithm 1, lines 10, 13 and 23-26).
 
 The look-up happens here, on the target's side (DESIGN D3). Waiting is a choice: on a covered outcome the target waits
 for a deeper entry, on an uncovered one it asks the draft, as long as that raises tokens a second (`choosing.py`). A
@@ -217,7 +217,7 @@ class Proposer:
                     port.wait(functools.partial(port.full, s.row, key), LOCKSTEP_SECONDS)
 
     def _open(self, s: Sequence, base: int, accepted: int, verified: Proposed | None) -> Open | None:
-        """Look one outcome up (line 10); under `rejection` the draft will be asked."""
+        """Look one outcome up (line 23); under `rejection` the draft will be asked."""
         if not s.admitted or self.port is None:
             return None
         key = s.key(base, accepted, s.tokens[-1])
@@ -267,7 +267,7 @@ class Proposer:
         return rest
 
     def _go_on(self, o: Open) -> None:
-        """Carry out the way of a row: take what is there (line 12), or have the draft make it."""
+        """Carry out the way of a row: take what is there (line 24), or have the draft make it."""
         s, (source, grade, depth, *_) = o.sequence, o.way
         if source == "neural" or (source == "hit" and (o.asked or depth > o.cached)):
             o.pending = True

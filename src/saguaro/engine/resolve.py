@@ -1,7 +1,7 @@
 """From what the user asked to what this machine will run: one frozen plan, made before any weight is loaded.
 
 Everything that can be refused is refused here, in one sentence: files, pairs of tokenizers, devices, sizes. Must not
-know: channels, loops. Tests: tests/engine/test_resolve.py.
+know: channels, loops. Tests: tests/cli/test_bad_input.py, tests/engine/test_placement.py.
 """
 
 from __future__ import annotations

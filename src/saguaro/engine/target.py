@@ -6,7 +6,7 @@
 
 AR is this loop without a port (lookahead 0), SD is it with a local port and no branches (DESIGN D4). Nothing here
 decides a token from what the draft says: under shared noise the tokens are those of the target alone. The target
-never imports the draft. Tests: tests/engine/test_target.py, tests/lossless/.
+never imports the draft. Tests: tests/lossless/.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class TargetWorker:
         self.seconds["report"] += reported - ended
         if self.trace is not None:
             self.trace.span("report", ended, reported)
-        waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 9-13
+        waited = self.proposer.propose(going_on) if going_on else 0.0  # lines 10, 13 and 23-26
         self.seconds["propose"] += waited
         if self.trace is not None and self.proposer.settings.branches:
             trace_answers(self.trace, [s for s, _, _ in going_on], time.monotonic())

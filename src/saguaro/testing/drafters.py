@@ -7,7 +7,7 @@ Letters of a script, one for the token at each absolute position modulo its leng
     w   wrong, but close: an unlikely token is proposed, the right one is the second candidate (a hit is possible)
     m   lost: only a few unlikely tokens are candidates (rejected, and the outcome is not covered)
 
-Tests: tests/engine/test_scripted.py.
+Tests: tests/conformance/test_drafters.py.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ Reading order, and where each statement of the paper lives:
     fallback     Theorem 17 and what it leaves out
     fit          acceptance and power law from counts of rounds
     step_times   the time of a pass between and beyond the counts of rows that were measured
+    rates        tokens a second of AR, SD and SSD by measured times
+    evidence     acceptance and hit curves while rounds are seen
+    bootstrap    how sure a difference of two rates is
 
 Times are in units of one verification (T_p, T_b) unless a name ends in `_seconds`. p is the target's law, q the
 draft's. Must not know: torch, engines, clocks. Tests: tests/theory/. The map: docs/paper-map.md.

@@ -2,7 +2,7 @@
 
 Byte-level vocabularies number their tokens by merge rank, so the first ids are the frequent ones: a head over the first
 `shortlist` ids costs a fraction of the bytes and loses little (only the draft may be approximate, DESIGN section 6).
-Must not know: rounds, outcomes. Tests: tests/drafting/test_lm.py.
+Must not know: rounds, outcomes. Tests: tests/conformance/test_drafters.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Answers to a miss (Section 4.3, DESIGN D9): a plug point.
 
 A fallback says who draws the proposal of an uncovered outcome and under which law, so that verification stays lossless.
-`none` proposes nothing, `random` draws uniformly, `ngram` looks the row's own text up, `own_row` takes the row's
-tokens drafted for another outcome, `neural` asks the draft, now, for the missed rows only, and `adaptive` chooses among
-all of these for each round and row.
+`none` proposes nothing, `random` draws uniformly, `ngram` looks up where the row's text, or an
+earlier output, ended like this, `own_row` takes what was drafted for other outcomes, `neural` asks the draft, now, for
+the missed rows only, and `adaptive` chooses among all of these but `random` for each round and row.
 """
 
 from saguaro.registry import Table
