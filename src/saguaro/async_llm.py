@@ -121,7 +121,7 @@ class AsyncLLM:
         return self._driver.plan.mode
 
     async def configure(self, **changes: Any) -> None:
-        """Change lookahead, budget, fan_out, fallback or pacing between rounds."""
+        """Change settings between rounds, as `LLM.configure` does."""
         await asyncio.wrap_future(self._driver.call(lambda engine: engine.configure(**changes)))
 
     async def statistics(self) -> dict[str, Any]:

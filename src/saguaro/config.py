@@ -7,6 +7,7 @@ Must not know: torch, devices that exist, model files. Tests: tests/ground/test_
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any
@@ -248,6 +249,30 @@ def check_sizes(lookahead: object, budget: object) -> None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
             raise ConfigError(f"{option} must be a whole number in 0 ... {high}, not {value!r}.")
+
+
+def check_changes(changes: Mapping[str, Any], *, rejection: bool) -> None:
+    """Refuse values with which an engine cannot go on; sizes and tables are looked at elsewhere.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    for option in ("lookahead", "budget"):
+        if changes.get(option, 0) is None:
+            raise ConfigError(f"{option} must be a whole number or 'auto', not None.")
+    pacing, c, adapt = (
+        changes.get("pacing", PACINGS[0]),
+        changes.get("saguaro_c", 1.0),
+        changes.get("adapt_depth", True),
+    )
+    if pacing not in PACINGS:
+        raise ConfigError(f"pacing must be one of {', '.join(PACINGS)}, not {pacing!r}{nearest(str(pacing), PACINGS)}.")
+    if isinstance(c, bool) or not isinstance(c, (int, float)) or not 0 <= c <= 1:
+        raise ConfigError(f"saguaro_c must be a number in 0 ... 1 while an engine runs, not {c!r}.")
+    if c != 1 and not rejection:
+        raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
+    if not isinstance(adapt, bool):
+        raise ConfigError(f"adapt_depth must be true or false, not {adapt!r}.")
 
 
 def parse_bytes(option: str, value: object) -> int:

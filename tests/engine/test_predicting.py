@@ -63,6 +63,15 @@ def test_a_round_is_learnt_by_its_kind() -> None:
     assert p.evidence.of(after_hit=True).rates(2)[1] < 0.3
 
 
+def test_rounds_without_branches_say_nothing() -> None:
+    """In the gears of AR and SD nothing is prepared, and what was learnt of hits and misses stays."""
+    for message in (Configure(0, False, False, 1.0, 0, False), Configure(2, False, False, 1.0, 0, False)):
+        p = predictor(message)
+        for _ in range(64):
+            p.learn(row(), Decided(1, 1, 4, 1, 8, "none", False, 0, ()))
+        assert p.evidence.of(after_hit=True) == assumed()
+
+
 def test_the_kind_of_a_pending_proposal_is_known_when_it_is_taken() -> None:
     r = row()
     assert r.after_hit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -142,9 +143,20 @@ def test_the_waiting_rule_counts_the_rows_beside() -> None:
 def test_settings_by_hand_keep_the_gear_where_it_is_allowed(opened) -> None:
     shifting, _ = opened()
     run(shifting, 200, {"ssd": 0.12, "sd": 0.11, "ar": 0.07}, accepted=0)
-    longer = Settings(**{name: getattr(SSD, name) for name in SSD.__slots__} | {"lookahead": 3})
+    longer = replace(SSD, lookahead=3, auto_lookahead=False)
     shifting.configure(longer)
     assert gear_of(shifting.proposer.settings) == "ar"
-    shifting.configure(Settings(**{name: getattr(longer, name) for name in SSD.__slots__} | {"gears": ("sd",)}))
+    shifting.configure(replace(longer, gears=("sd",)))
     assert gear_of(shifting.proposer.settings) == "sd"
     assert shifting.proposer.settings.lookahead == 3
+
+
+def test_settings_by_hand_keep_a_lookahead_that_was_planned_anew(opened) -> None:
+    shifting, _ = opened()
+    shifting.configure(SSD)
+    assert shifting.base.lookahead == SSD.lookahead
+    shifting._planned, shifting.base = (7, 9), replace(SSD, lookahead=7, budget=9)
+    shifting.configure(replace(SSD, fallback="none"))
+    assert (shifting.base.lookahead, shifting.base.budget, shifting.base.fallback) == (7, 9, "none")
+    shifting.configure(replace(SSD, lookahead=2, auto_lookahead=False))
+    assert shifting.base.lookahead == 2

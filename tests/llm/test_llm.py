@@ -141,3 +141,23 @@ def test_sizes_out_of_range_are_refused_while_it_runs(changes: dict[str, object]
         with pytest.raises(ConfigError, match="must be a whole number in 0"):
             llm.configure(**changes)
         assert llm.generate([1, 2], params(0.0))[0].token_ids
+
+
+def test_what_no_engine_can_go_on_with_is_refused_while_it_runs() -> None:
+    """In the caller, in a sentence: a worker that took it would be lost."""
+    with opened("ssd", "float32", "loopback") as llm:
+        for changes, words in (
+            ({"lookahead": None}, "lookahead must be"),
+            ({"budget": None}, "budget must be"),
+            ({"pacing": "lockstpe"}, "did you mean 'lockstep'"),
+            ({"saguaro_c": 5}, "saguaro_c must be"),
+            ({"saguaro_c": "auto"}, "saguaro_c must be"),
+            ({"saguaro_c": 0.5}, "verification='rejection' only"),
+            ({"adapt_depth": "no"}, "adapt_depth must be"),
+            ({"fallback": "no.such:Module"}, "cannot be imported"),
+            ({"fan_out": "no.such:Module"}, "cannot be imported"),
+        ):
+            with pytest.raises(ConfigError, match=words):
+                llm.configure(**changes)
+        llm.configure(fallback="auto")
+        assert llm.generate([1, 2], params(0.0))[0].token_ids

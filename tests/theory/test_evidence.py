@@ -74,3 +74,10 @@ def test_policies_see_the_same_numbers_for_a_while():
     assert evidence.of(after_hit=True) == assumed()
     shown(evidence, 1, after_hit=True, sent=[1], accepted=0, bonus=9, guesses=[9])
     assert evidence.of(after_hit=True) != assumed()
+
+
+def test_a_short_round_does_not_take_the_other_positions_away():
+    evidence = RunningEvidence()
+    shown(evidence, REFRESH, after_hit=True, sent=[1, 2, 3], accepted=3, bonus=9, guesses=[9])
+    shown(evidence, REFRESH, after_hit=True, sent=[], accepted=0, bonus=9, guesses=[9])
+    assert len(evidence.of(after_hit=True).acceptance) == 3

@@ -64,6 +64,10 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("a calibration is made of a pair; give --draft.")
     if not options.out.resolve().parent.is_dir():
         raise ConfigError(f"the folder of {options.out} does not exist; make it first.")
+    if options.out.is_dir():
+        raise ConfigError(f"{options.out} is a folder; --out names the file of the profile.")
+    if options.report is not None and options.report.exists() and not options.report.is_dir():
+        raise ConfigError(f"{options.report} is a file; --report names a folder.")
     if not 1 <= options.max_lookahead <= 8:
         raise ConfigError(f"--max-lookahead must be in 1 ... 8, not {options.max_lookahead}.")
     recording = recording_options(engine, lookahead=options.max_lookahead, candidates=CANDIDATES, rows=ROWS)

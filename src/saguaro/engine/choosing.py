@@ -73,6 +73,8 @@ class Chooser:
         """Another fallback. `fixed`: the depth does not adapt; `branches`: a hit is possible; `rejection`: proposals
         need laws, and the cache is the draft's.
         """
+        if self._hits:  # they are valued as what they were
+            self._keep_books()
         self.fallback: Fallback = FALLBACKS.get(fallback)()
         self.fixed, self.branches, self.rejection = fixed, branches, rejection
 
@@ -93,7 +95,7 @@ class Chooser:
         self._keep_books()
         answers, missed = self.estimates.answers, [not o.covered for o in opened]
         for o in opened:
-            if o.ready and o.verified is not None and self.branches:
+            if o.ready and o.verified is not None and self.branches and o.limit > 0:
                 answers.looked_up(o.verified.source, o.covered)
         asking = sum(self._may_wait(o) and o.limit > o.available for o in opened)
         waits = self._waits(opened, asking, alone=rows == 1)
@@ -105,7 +107,8 @@ class Chooser:
         best = choose(ways, verify, rate)
         if self.fallback.chooses and any(missed):
             best = self._try(ways, missed, verify, rate, best, rows)
-        answers.decided(ways, missed, best, rate)
+        if self.branches:
+            answers.decided(ways, missed, best, rate)
         for o, offered, way in zip(opened, ways, best.ways, strict=True):
             o.way = way
             for kind in {other.kind for other in offered} - {way.kind}:

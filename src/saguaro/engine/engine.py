@@ -199,10 +199,10 @@ class ProcessEngine(Engine):
         if together:
             draft.worker.send("measure", beside | self._sizes(step, seconds))
         self._target.send("measure", beside | self._sizes(verify, seconds))
-        times: dict[int, float] = self._expect("measured", ANSWER_SECONDS)[0]
+        times: dict[int, float] = self._expect("measured", ANSWER_SECONDS + 2 * seconds)[0]
         if not together:
             draft.worker.send("measure", beside | self._sizes(step, seconds))
-        return times, draft.worker.expect("measured", ANSWER_SECONDS)
+        return times, draft.worker.expect("measured", ANSWER_SECONDS + 2 * seconds)
 
     def submit(self, submission: Submission) -> None:
         self.totals.submitted(submission)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from saguaro.algorithm.rounds import EndedRound
-from saguaro.config import MODES, check_sizes, fan_out_lists
+from saguaro.config import MODES, check_changes, check_sizes, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
@@ -115,8 +115,10 @@ class Engine(ABC):
                 raise ConfigError(
                     f"{name!r} cannot be changed while an engine runs; one can: {', '.join(CONFIGURABLE)}."
                 )
+        check_changes(changes, rejection=self.settings.rejection)
         if "fallback" in changes:
-            FALLBACKS.check(changes["fallback"])
+            changes["fallback"] = "adaptive" if changes["fallback"] == "auto" else changes["fallback"]
+            FALLBACKS.get(changes["fallback"])  # refused here, not in a worker
         if "mode" in changes:
             changes["gears"] = self._gears(changes.pop("mode"))
         for name in ("lookahead", "budget"):
@@ -133,8 +135,6 @@ class Engine(ABC):
                 changes.setdefault("budget", max(map(sum, lists)))
                 changes |= {"auto_lookahead": False, "auto_budget": False}
         check_sizes(changes.get("lookahead"), changes.get("budget"))
-        if changes.get("saguaro_c", 1.0) != 1.0 and not self.settings.rejection:
-            raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
         self.settings = replace(self.settings, **changes)
         self._apply(self.settings)
 

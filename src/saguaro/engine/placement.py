@@ -171,21 +171,30 @@ def _given(config: EngineConfig, target: str, draft: str) -> tuple[str, str]:
     )
 
 
+def _apart(config: EngineConfig, target: str, draft: str) -> tuple[str, str]:
+    """Where the user named one device, the other model gets cores beside it if there are any."""
+    if config.target_device == "auto" != config.draft_device:
+        target = device_without(parse_device(draft).cores) or target
+    taken = parse_device(target).cores
+    if config.draft_device == "auto" != config.target_device and set(taken) & set(parse_device(draft).cores):
+        draft = device_without(taken) or draft
+    return target, draft
+
+
 def _asked(config: EngineConfig) -> Spot:
     """The mode that the user named, or the only one without a draft."""
     mode, why = config.mode, "asked for"
     if mode == "auto":
         mode, why = "ar", "auto: there is no draft"
     target, draft = _given(config, *default_devices(mode))
+    if mode == "ssd":
+        target, draft = _apart(config, target, draft)
     return Spot(mode, target, draft if mode == "ssd" else target, (), why)
 
 
 def _on_given(config: EngineConfig) -> Spot:
     """`auto` on devices of which the user named one or both."""
-    target, draft = _given(config, *default_devices("ssd"))
-    taken = parse_device(draft).cores
-    if config.target_device == "auto":
-        target = device_without(taken) or target
-    if set(parse_device(target).cores) & set(taken):
+    target, draft = _apart(config, *_given(config, *default_devices("ssd")))
+    if set(parse_device(target).cores) & set(parse_device(draft).cores):
         return Spot("sd", target, target, _gears("sd"), f"auto: both models on {target}, which they would share")
     return Spot("ssd", target, draft, _gears("ssd"), f"auto: target on {target}, draft on {draft}, as given")

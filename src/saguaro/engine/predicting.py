@@ -65,10 +65,14 @@ class Predictor:
         return sum(counts), likely_outcomes(known, row.proposal, counts[: len(known)])
 
     def learn(self, row: DraftRow, outcome: Decided) -> None:
-        """A round has ended, and `row` still stands at its beginning. What a grammar makes certain says nothing."""
-        if row.grammar is not None or outcome.accepted > len(row.proposal):
+        """A round has ended, and `row` still stands at its beginning. What a grammar makes certain says nothing, nor do
+        rounds for which nothing is prepared (AR, SD).
+        """
+        if row.grammar is not None or outcome.accepted > len(row.proposal) or not self._settings.lookahead:
             return
         self.observer.note(row, outcome)
+        if not self._settings.branches:
+            return
         listed = row.ranked[outcome.accepted].tokens if outcome.accepted < len(row.ranked) else None
         self.evidence.update(
             after_hit=row.after_hit,

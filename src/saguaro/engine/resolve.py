@@ -186,9 +186,9 @@ def check_fan_out(value: Any) -> FanOut:
     """
     fan_out = frozen_fan_out(value)
     if isinstance(fan_out, str):
-        FAN_OUT.check(fan_out)
         if fan_out == "listed":
             raise ConfigError("fan_out 'listed' needs its list; give fan_out=[F_0, ..., F_K] instead of the name.")
+        FAN_OUT.get(fan_out)
     return fan_out
 
 

@@ -150,7 +150,7 @@ class Sequence:
         """The pages are gone: compute keys and values again. The next round has a new number, so that nothing that was
         prepared for this one is ever taken.
         """
-        self.kv = self.filed = self.fits = 0
+        self.kv = self.filed = self.fits = self.drafted = 0
         self.proposed = Proposed()
         self.round += 1
         self.preemptions += 1

@@ -54,6 +54,7 @@ class Shifting:
         self.proposer = proposer
         self.estimates = estimates
         self.base = proposer.settings
+        self._planned: tuple[int, int] | None = None  # lookahead and budget, once they were planned anew
         self.gears: Gears | None = None
         self.warnings: list[str] = []
         self._measured: StepTimes | None = None
@@ -70,7 +71,12 @@ class Shifting:
         self._open()
 
     def configure(self, settings: Settings) -> None:
-        """New settings by hand. The gear stays, where it is still allowed."""
+        """New settings by hand. The gear stays, where it is still allowed, and so does what was planned anew."""
+        if self._planned is not None and settings.auto_lookahead:
+            lookahead, budget = self._planned
+            settings = replace(
+                settings, lookahead=lookahead, budget=budget if settings.auto_budget else settings.budget
+            )
         self.base = settings
         self._open()
 
@@ -155,6 +161,7 @@ class Shifting:
         )
         if best.rate > REPLAN_GAIN * present:
             budget = max(self.base.budget, best.lookahead) if self.base.auto_budget else self.base.budget
+            self._planned = best.lookahead, budget
             self.base = replace(self.base, lookahead=best.lookahead, budget=budget)
             self._apply(gears.gear)
 

@@ -121,7 +121,7 @@ class TargetWorker:
         self.proposer.attach(port)
         for sequence in self.scheduler.running:
             sequence.proposed = Proposed()
-            sequence.admitted = False
+            sequence.admitted, sequence.drafted = False, 0
             self.proposer.admit(sequence)
 
     # -- one step -------------------------------------------------------------------------------------------------

@@ -91,14 +91,16 @@ class _Kind:
         self.rejected, self.all = _Curve(start.after_rejection), _Curve(start.after_all)
         self.rounds = 0
         self.known = start
+        self._places = len(start.acceptance)
 
     def update(self, accepted: int, proposed: int, rank: int | None, *, listed: bool) -> None:
         self.acceptance.update(accepted, proposed)
         if listed:
             (self.all if accepted == proposed else self.rejected).update(rank)
         self.rounds += 1
+        self._places = max(self._places, proposed)
         if self.rounds % REFRESH == 0:
-            rates = tuple(self.acceptance.per_position(proposed)) if proposed else ()
+            rates = tuple(self.acceptance.per_position(self._places))
             self.known = Evidence(self.acceptance.rate, rates, self.rejected.hits(), self.all.hits())
 
 
