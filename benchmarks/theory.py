@@ -61,7 +61,7 @@ def chain(metrics: Sequence[RequestMetrics]) -> dict[str, float]:
 
 def tokens_a_round(metrics: Sequence[RequestMetrics], kind: str) -> float:
     """E_hit or E_miss: a proposal that was `hit` or answered a `miss`, and the bonus token."""
-    rounds = total(metrics, f"rounds_after_{kind}")
+    rounds = total(metrics, "hits" if kind == "hit" else "misses")
     accepted = sum(listed(metrics, f"{kind}_accepted_per_position"))
     return 1 + accepted / rounds if rounds else 1.0
 
