@@ -138,10 +138,6 @@ class Acceptance:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
         return [self._kept[j] / self._tried[j] for j in range(min(lookahead, len(self._tried)))]
 
-    def mean(self) -> float:
-        """One number for all positions."""
-        return sum(self._kept) / sum(self._tried)
-
 
 class Estimates:
     """Acceptance by position and source, hit rate, time of a verification by rows, and tokens a second in the long run.
@@ -212,10 +208,6 @@ class Estimates:
     def hopeless(self) -> bool:
         """Whether even the first token of a proposal is almost never accepted."""
         return self.proposals >= HOPELESS_PROPOSALS and self.first_accepted < HOPELESS_SHARE * self.proposals
-
-    def mean_acceptance(self) -> float:
-        """One number for policies that take one (Theorem 12's a)."""
-        return self._draft.mean()
 
     @property
     def verify(self) -> PassTimes:
