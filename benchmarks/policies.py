@@ -62,8 +62,8 @@ def main() -> None:
     ]
     note = (
         f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}, temperature "
-        f"{options.temperature:g}, K = {plan['lookahead']}, B = {plan['budget']} as auto took them; {len(texts)} prompts × "
-        f"{options.max_tokens} tokens, {options.repeats} repeats in turns"
+        f"{options.temperature:g}, K = {plan['lookahead']}, B = {plan['budget']} as auto took them; "
+        f"{len(texts)} prompts × {options.max_tokens} tokens, {options.repeats} repeats in turns"
     )
     record = {"table": {"columns": columns, "rows": table}, "note": note, "summary": found, "runs": rows}
     write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / "policies.json")
