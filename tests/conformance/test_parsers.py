@@ -94,7 +94,10 @@ def test_hermes_calls(wanted, ensure_ascii):
         ("<tool_call>no JSON</tool_call>", "<tool_call>no JSON</tool_call>", []),
         ('<tool_call>{"no": "name"}</tool_call>', '<tool_call>{"no": "name"}</tool_call>', []),
         ("a < b and <tool", "a < b and <tool", []),
-        ('{"name":"weather","arguments":{}}', '{"name":"weather","arguments":{}}', []),
+        ('{"name":"weather","arguments":{}}\n{"name":"add","arguments":{}}', "", ["weather", "add"]),  # without marks
+        ('{"name":"other","arguments":{}}', '{"name":"other","arguments":{}}', []),  # no such function
+        (' {"city": "Rome"}', ' {"city": "Rome"}', []),  # JSON as an answer
+        ('See {"name":"weather","arguments":{}}', 'See {"name":"weather","arguments":{}}', []),
     ],
 )
 def test_hermes_texts(text, content, calls):

@@ -288,7 +288,8 @@ def test_the_schema_is_served_and_true(server):
     schema = server.get("/openapi.json").json()
     assert {*PATHS} - {"/openapi.json"} <= {*schema["paths"]}
     assert set(schema["paths"]) == {
-        CHAT, TEXT, "/v1/models", "/v1/models/{name}", "/tokenize", "/detokenize", "/health", "/metrics",
+        CHAT, TEXT, "/v1/responses", "/v1/models",
+        "/v1/models/{name}", "/tokenize", "/detokenize", "/health", "/metrics",
     }  # fmt: skip
     chat = schema["components"]["schemas"]["ChatRequest"]
     assert chat["additionalProperties"] is False

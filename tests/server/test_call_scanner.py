@@ -31,3 +31,9 @@ def test_an_escaped_name():
     scanner = CallScanner()
     scanner.push('{"na\\u006de": "\\u0066", "arguments": {}}')
     assert (scanner.name, scanner.done) == ("f", True)
+
+
+def test_an_object_with_other_keys_is_given_back_at_once():
+    scanner = CallScanner({"f"})
+    scanner.push('{"city": "Rome')
+    assert (scanner.broken, scanner.seen + scanner.rest) == (True, '{"city": "Rome')

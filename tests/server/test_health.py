@@ -80,3 +80,18 @@ def test_a_silent_engine_is_not_asked_again_and_nobody_waits_anew():
 
     assert asyncio.run(scene()) < 0.05
     assert len(asked) == 1
+
+
+def test_an_answer_does_not_outlive_the_engine():
+    lives = [True]
+
+    async def ask():
+        return (await alive()) if lives[0] else (await dead())
+
+    async def scene():
+        watch = Watch(ask, patience=5.0, is_open=lambda: lives[0])
+        before = await watch.health()
+        lives[0] = False
+        return [before[0].status, (await watch.health())[0].status]
+
+    assert asyncio.run(scene()) == ["alive", "dead"]

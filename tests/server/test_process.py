@@ -92,6 +92,12 @@ def check_client(client: openai.OpenAI) -> None:
         assert stream.current_completion_snapshot.choices[0].message.content == text
     said = client.completions.create(model="toy", prompt=["a", "b"], max_tokens=4, seed=1, logprobs=1)
     assert [choice.index for choice in said.choices] == [0, 1]
+    said = client.responses.create(model="toy", input="hi", max_output_tokens=12, extra_body={"seed": 2})
+    assert said.output_text == text
+    with client.responses.stream(model="toy", input="hi", max_output_tokens=12, extra_body={"seed": 2}) as stream:
+        kinds = [each.type for each in stream]
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == f"response.{said.status}"
     with pytest.raises(openai.BadRequestError, match="did you mean 'temperature'") as caught:
         client.chat.completions.create(model="toy", messages=MESSAGES, extra_body={"temprature": 1})
     assert (caught.value.param, caught.value.code) == ("temprature", "unsupported_parameter")

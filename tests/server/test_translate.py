@@ -129,7 +129,7 @@ def test_tools_are_rendered_and_read():
 
 def test_a_demanded_call_is_held_to_its_schema():
     one = chat(tools=[TOOL, OTHER], tool_choice={"type": "function", "function": {"name": "add"}})
-    assert json.loads(one.params.json_schema) == TOOL["function"]["parameters"]
+    assert json.loads(one.params.json_schema) == {**TOOL["function"]["parameters"], "additionalProperties": False}
     assert isinstance(one.reader()._tools, NamedCall)
     any_ = chat(tools=[TOOL, OTHER], tool_choice="required")
     schemas = json.loads(any_.params.json_schema)["anyOf"]

@@ -21,15 +21,22 @@ from saguaro.errors import SaguaroError
 from saguaro.registry import nearest
 from saguaro.server import errors
 from saguaro.server.doorway import App, Doorway
-from saguaro.server.endpoints import chat, completions, state
+from saguaro.server.endpoints import chat, completions, responses, state
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
-from saguaro.server.wire.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from saguaro.server.wire.requests import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    ResponsesRequest,
+    TokenizeRequest,
+)
 from saguaro.server.wire.responses import ErrorBody
 
 BODIES: dict[str, type[BaseModel]] = {
     "/v1/chat/completions": ChatRequest,
     "/v1/completions": CompletionRequest,
+    "/v1/responses": ResponsesRequest,
     "/tokenize": TokenizeRequest,
     "/detokenize": DetokenizeRequest,
 }
@@ -66,7 +73,7 @@ def build_api(front: Front) -> FastAPI:
         redoc_url=None,
         responses=STATUSES,
     )
-    for part in (chat, completions, state):
+    for part in (chat, completions, responses, state):
         api.include_router(part.routes(front))
 
     async def refused(request: Request, error: Exception) -> Response:

@@ -27,6 +27,8 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
 OPEN_PATHS = ("/health",)
 """Paths that need no key: a health check has none."""
+WATCHED_PATHS = ("/health", "/metrics")
+"""Paths that are asked all the time: only what is wrong there is worth a line."""
 USABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -77,7 +79,8 @@ class Doorway:
                 await send_error(ApiError(500, "internal error; the log of the server has more."), answered)
         finally:
             milliseconds = 1000 * (time.monotonic() - begin)
-            log.info("%s %s %r %d %.0f ms", request_id, scope["method"], scope["path"], status, milliseconds)
+            level = logging.DEBUG if scope["path"] in WATCHED_PATHS and status == 200 else logging.INFO
+            log.log(level, "%s %s %r %d %.0f ms", request_id, scope["method"], scope["path"], status, milliseconds)
             self._count(scope["path"], status)
 
     def _refusal(self, scope: Any, headers: dict[bytes, bytes]) -> ApiError | None:

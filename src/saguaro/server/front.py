@@ -40,7 +40,7 @@ class Front:
         self.created = int(time.time())
         self.gate = Gate(llm.max_batch, options.max_queue)
         self.metrics = Metrics()
-        self.watch = Watch(llm.statistics, patience=options.patience)
+        self.watch = Watch(llm.statistics, patience=options.patience, is_open=lambda: llm.is_open)
         self.calls: set[Call] = set()
         self.closing = False
         self._preparing = ThreadPoolExecutor(1, thread_name_prefix="saguaro-prepare")

@@ -36,10 +36,17 @@ class Watch:
     Args:
         ask: gives them, or raises `SaguaroError` when the engine is gone.
         patience: seconds after which silence counts as death.
+        is_open: whether there is an engine to ask; an answer of a moment ago does not outlive it.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[dict[str, Any]]], *, patience: float) -> None:
-        self._ask, self._patience = ask, patience
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[dict[str, Any]]],
+        *,
+        patience: float,
+        is_open: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._ask, self._patience, self._is_open = ask, patience, is_open
         self._asking: asyncio.Task[dict[str, Any]] | None = None
         self._since = 0.0
         self._known: tuple[float, dict[str, Any]] | None = None
@@ -51,7 +58,7 @@ class Watch:
             SaguaroError: it is gone.
         """
         now = time.monotonic()
-        if self._known is not None and now - self._known[0] < FRESH_SECONDS:
+        if self._known is not None and self._is_open() and now - self._known[0] < FRESH_SECONDS:
             return self._known[1]
         if self._asking is None:
             self._asking, self._since = asyncio.create_task(self._question()), now

@@ -17,7 +17,16 @@ from saguaro.server.answers import AnswerReader, MakeReader, NamedCall, Parsers
 from saguaro.server.errors import ApiError
 from saguaro.server.parsers.base import Parser
 from saguaro.server.parsers.llama import Llama
-from saguaro.server.wire.requests import ChatRequest, CompletionRequest, Generation, Message, NamedTool, Tool
+from saguaro.server.wire.requests import (
+    ChatRequest,
+    CompletionRequest,
+    Generation,
+    InputItem,
+    Message,
+    NamedTool,
+    ResponsesRequest,
+    Tool,
+)
 
 SAME_NAME = (
     "temperature", "top_p", "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "stop", "min_p",
@@ -25,6 +34,11 @@ SAME_NAME = (
     "grammar", "speculation",
 )  # fmt: skip
 """Fields of a request that `SamplingParams` calls the same."""
+RESPONSE_SAME_NAME = (
+    "temperature", "top_p", "seed", "top_k", "min_p", "repetition_penalty", "ignore_eos", "speculation",
+    "chat_template_kwargs",
+)  # fmt: skip
+"""Fields of `/v1/responses` that chats call the same."""
 TEMPLATE_OWN = frozenset(
     {"self", "messages", "tools", "add_generation_prompt", "clock", "strftime_now", "bos_token", "eos_token", "options"}
 )
@@ -53,13 +67,13 @@ class Asked:
     reasons: bool = False
 
 
-def num_choices(request: Generation) -> int:
+def num_choices(request: Generation | ResponsesRequest) -> int:
     """Choices that a request asks for, before it is looked at more closely."""
     several = 1
     prompt = getattr(request, "prompt", None)
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         several = len(prompt)
-    return several * max(1, request.n or 1)
+    return several * max(1, getattr(request, "n", None) or 1)
 
 
 def asked_of_chat(request: ChatRequest, tokenizer: TextCodec, parsers: Parsers, *, context: int) -> Asked:
@@ -113,6 +127,45 @@ def asked_of_completion(request: CompletionRequest, tokenizer: TextCodec) -> Ask
         skip = params.skip_special_tokens
         echoes = [each if isinstance(each, str) else tokenizer.decode(each, skip_special=skip) for each in given]
     return Asked(prompts, params, echoes=echoes, scores_only=scores_only)
+
+
+def asked_of_response(request: ResponsesRequest, tokenizer: TextCodec, parsers: Parsers, *, context: int) -> Asked:
+    """A response: the chat that says the same.
+
+    Raises:
+        ApiError, SaguaroError: it cannot be served as asked.
+    """
+    messages = [{"role": "system", "content": request.instructions}] if request.instructions is not None else []
+    if isinstance(request.input, str):
+        messages.append({"role": "user", "content": request.input})
+    else:
+        messages += [_item(item) for item in request.input if item.type == "message"]
+    same = {name: getattr(request, name) for name in RESPONSE_SAME_NAME}
+    form = request.text.format if request.text is not None else None
+    chat = ChatRequest.model_validate(
+        {**same, "messages": messages, "max_tokens": request.max_output_tokens, "response_format": _chat_format(form)}
+    )
+    return asked_of_chat(chat, tokenizer, parsers, context=context)
+
+
+def _item(item: InputItem) -> dict[str, Any]:
+    """An item of a conversation as a message: its parts are text, whichever side they came from."""
+    if item.role is None:
+        raise ApiError(400, "every message of input needs a role.", param="input")
+    content = item.content
+    if isinstance(content, list):
+        kinds = {"input_text": "text", "output_text": "text"}
+        content = [{**part, "type": kinds.get(str(part.get("type")), part.get("type"))} for part in content]
+    return {"role": item.role, "content": content}
+
+
+def _chat_format(form: Any) -> dict[str, Any] | None:
+    """A form of `/v1/responses` as chats have it: there the schema has a name of its own."""
+    if form is None:
+        return None
+    given = form.model_dump(by_alias=True, exclude_none=True)
+    kind = given.pop("type")
+    return {"type": kind, "json_schema": given} if kind == "json_schema" else {"type": kind}
 
 
 def sampling_params(request: Generation, **more: Any) -> SamplingParams:
@@ -204,7 +257,7 @@ def _forced_form(request: ChatRequest, tools: Sequence[Tool]) -> dict[str, Any]:
     """The grammar that makes the answer a call, where the request demands one."""
     if not tools or request.tool_choice in (None, "auto"):
         return {}
-    schemas = {tool.function.name: tool.function.parameters or {"type": "object"} for tool in tools}
+    schemas = {tool.function.name: _closed(tool.function.parameters) for tool in tools}
     if isinstance(request.tool_choice, NamedTool):
         return {"json_schema": json.dumps(schemas[request.tool_choice.function.name])}
     calls = [
@@ -217,6 +270,12 @@ def _forced_form(request: ChatRequest, tools: Sequence[Tool]) -> dict[str, Any]:
         for name, schema in schemas.items()
     ]
     return {"json_schema": json.dumps(calls[0] if len(calls) == 1 else {"anyOf": calls})}
+
+
+def _closed(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """The schema of a function's arguments; where it leaves that open, it has no arguments but those it names."""
+    closed = {"additionalProperties": False} if schema and "properties" in schema else {}
+    return {"type": "object", **closed, **(schema or {})}
 
 
 def _tool_reader(request: ChatRequest, tools: Sequence[Tool], parsers: Parsers) -> Parser | None:

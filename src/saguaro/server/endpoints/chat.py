@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from saguaro.request import Completion, Delta, TokenLogprob
 from saguaro.server import render
 from saguaro.server.answers import AnswerReader
-from saguaro.server.endpoints.generation import Form, answer
+from saguaro.server.endpoints.generation import ChoicesForm, answer
 from saguaro.server.front import Front
 from saguaro.server.parsers.base import Piece
 from saguaro.server.translate import Asked, asked_of_chat
@@ -22,13 +22,13 @@ from saguaro.server.wire.requests import ChatRequest, Generation
 from saguaro.server.wire.responses import ChatCompletion
 
 
-class ChatForm(Form):
+class ChatForm(ChoicesForm):
     """Messages and their deltas."""
 
     chat = True
 
-    def __init__(self, front: Front, asked: Asked, request: Generation, writer: render.Writer) -> None:
-        super().__init__(front, asked, request, writer)
+    def __init__(self, front: Front, asked: Asked, request: Generation) -> None:
+        super().__init__(front, asked, request)
         self._readers: dict[int, AnswerReader] = {}
         self._call_ids: dict[tuple[int, int], str] = {}
 
@@ -64,14 +64,6 @@ class ChatForm(Form):
         if delta.finish_reason is not None:
             finish = render.finish_reason(delta.finish_reason, called=bool(reader.answer.calls))
             yield render.choice(index, finish, None, delta.metrics if self.reports else None, delta={})
-
-    def reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        closing = getattr(self.front.parsers.reasoning, "close", None)
-        if closing is None:
-            return 0
-        mark = self.tokenizer.encode(closing, add_special=False)
-        place = token_ids.index(mark[0]) if len(mark) == 1 and mark[0] in token_ids else None
-        return 0 if place is None else place
 
     def _reader(self, index: int) -> AnswerReader:
         if index not in self._readers:

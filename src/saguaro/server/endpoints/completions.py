@@ -13,21 +13,21 @@ from fastapi.responses import Response
 
 from saguaro.request import Completion, Delta, TokenLogprob
 from saguaro.server import render
-from saguaro.server.endpoints.generation import Form, answer
+from saguaro.server.endpoints.generation import ChoicesForm, answer
 from saguaro.server.front import Front
-from saguaro.server.render import TextLogprobs, Writer
+from saguaro.server.render import TextLogprobs
 from saguaro.server.translate import Asked, asked_of_completion
 from saguaro.server.wire.requests import CompletionRequest, Generation
 from saguaro.server.wire.responses import TextCompletion
 
 
-class TextForm(Form):
+class TextForm(ChoicesForm):
     """Texts and pieces of them."""
 
     chat = False
 
-    def __init__(self, front: Front, asked: Asked, request: Generation, writer: Writer) -> None:
-        super().__init__(front, asked, request, writer)
+    def __init__(self, front: Front, asked: Asked, request: Generation) -> None:
+        super().__init__(front, asked, request)
         self._lists: dict[int, TextLogprobs] = {}
 
     def whole(self, index: int, completion: Completion) -> dict[str, Any]:

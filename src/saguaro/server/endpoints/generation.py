@@ -1,7 +1,7 @@
-"""Running a request and writing its answer, whole or as events: what chat and text completions have in common.
+"""Running a request and writing its answer, whole or as events: what chats, completions and responses have in common.
 
-Each kind gives two things: how a finished choice is written, and how the pieces of one become events. Must not know:
-FastAPI's routes. Tests: tests/server/.
+A `Form` writes: it gets finished choices, or their pieces as they come, and makes bodies and events of them. Must not
+know: paths. Tests: tests/server/.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from saguaro.server.limits import ClientGone
 from saguaro.server.render import Counts, Writer
 from saguaro.server.streaming import DONE, KEEP_ALIVE, EventStream, as_one, event
 from saguaro.server.translate import Asked, num_choices
-from saguaro.server.wire.requests import Generation
+from saguaro.server.wire.requests import Generation, ResponsesRequest
 
 CLIENT_LEFT = 499
 
@@ -30,12 +30,43 @@ CLIENT_LEFT = 499
 class Form(ABC):
     """How the answer of one request is written."""
 
+    def __init__(self, front: Front, asked: Asked, request: Any) -> None:
+        self.front, self.asked = front, asked
+        self.tokenizer = front.tokenizer
+
+    @abstractmethod
+    def body(self, completions: Sequence[Completion], counts: Counts) -> dict[str, Any]:
+        """The whole answer."""
+
+    @abstractmethod
+    def begin(self, choices: int) -> Iterator[bytes]:
+        """Events before any text."""
+
+    @abstractmethod
+    def step(self, index: int, delta: Delta) -> Iterator[bytes]:
+        """Events of a piece of a choice."""
+
+    @abstractmethod
+    def end(self, counts: Counts) -> Iterator[bytes]:
+        """Events after all choices have ended."""
+
+    def reasoning_tokens(self, token_ids: Sequence[int]) -> int:
+        """Tokens of an answer that are reasoning: those before the token that ends it."""
+        closing = getattr(self.front.parsers.reasoning, "close", None)
+        mark = [] if closing is None else self.tokenizer.encode(closing, add_special=False)
+        return token_ids.index(mark[0]) if len(mark) == 1 and mark[0] in token_ids else 0
+
+
+class ChoicesForm(Form):
+    """Answers that are lists of choices: chats and completions."""
+
     chat: bool
 
-    def __init__(self, front: Front, asked: Asked, request: Generation, writer: Writer) -> None:
-        self.front, self.asked, self.request, self.writer = front, asked, request, writer
-        self.tokenizer = front.tokenizer
+    def __init__(self, front: Front, asked: Asked, request: Generation) -> None:
+        super().__init__(front, asked, request)
+        self.writer = Writer(front.name, self.chat)
         self.reports = bool(request.return_metrics)
+        self.tells_usage = bool(request.stream_options and request.stream_options.include_usage)
 
     @abstractmethod
     def whole(self, index: int, completion: Completion) -> dict[str, Any]:
@@ -49,15 +80,33 @@ class Form(ABC):
     def pieces(self, index: int, delta: Delta) -> Iterator[dict[str, Any]]:
         """The pieces of a choice that a delta makes; the last has the reason of the end."""
 
-    def reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        """Tokens of an answer that are reasoning."""
-        return 0
+    def body(self, completions: Sequence[Completion], counts: Counts) -> dict[str, Any]:
+        return self.writer.whole([self.whole(index, each) for index, each in enumerate(completions)], counts)
+
+    def begin(self, choices: int) -> Iterator[bytes]:
+        for piece in self.beginnings(choices):
+            yield event(self.writer.chunk([piece], tells_usage=self.tells_usage))
+
+    def step(self, index: int, delta: Delta) -> Iterator[bytes]:
+        for piece in self.pieces(index, delta):
+            yield event(self.writer.chunk([piece], tells_usage=self.tells_usage))
+
+    def end(self, counts: Counts) -> Iterator[bytes]:
+        if self.tells_usage:
+            yield event(self.writer.usage_chunk(counts))
+        yield DONE
 
 
 async def answer(
-    front: Front, http: Request, request: Generation, translate: Any, form: type[Form], *arguments: Any, **named: Any
+    front: Front,
+    http: Request,
+    request: Generation | ResponsesRequest,
+    translate: Any,
+    form: type[Form],
+    *arguments: Any,
+    **named: Any,
 ) -> Response:
-    """Run a request and answer it. `translate` is `asked_of_chat` or `asked_of_completion`, which gets the request, the
+    """Run a request and answer it. `translate` is one of `translate.asked_of_...`, which gets the request, the
     tokenizer and the further arguments.
 
     Raises:
@@ -69,7 +118,7 @@ async def answer(
     try:
         asked: Asked = await front.prepare(translate, request, front.tokenizer, *arguments, **named)
         streams = await front.prepare(front.streams, asked)
-        written = form(front, asked, request, Writer(front.name, form.chat))
+        written = form(front, asked, request)
         if request.stream:
             streamed = True
             return EventStream(_frames(written, streams), call)
@@ -89,30 +138,26 @@ async def _whole(form: Form, streams: Sequence[Stream]) -> dict[str, Any]:
         for stream in streams:
             await stream.aclose()
         tally.close()
-    choices = [form.whole(index, completion) for index, completion in enumerate(completions)]
-    return form.writer.whole(choices, _counts(form, streams))
+    return form.body(completions, _counts(form, streams))
 
 
 async def _frames(form: Form, streams: Sequence[Stream]) -> AsyncGenerator[bytes, None]:
     """The events of a request."""
-    options = form.request.stream_options
-    tells_usage = bool(options and options.include_usage)
     tally = Tally(form.front, streams)
     try:
-        for beginning in form.beginnings(len(streams)):
-            yield event(form.writer.chunk([beginning], tells_usage=tells_usage))
+        for frame in form.begin(len(streams)):
+            yield frame
         async with aclosing(as_one(streams, quiet=form.front.options.quiet_seconds)) as deltas:
             async for item in deltas:
                 if item is None:
                     yield KEEP_ALIVE
                     continue
-                for piece in form.pieces(*item):
-                    yield event(form.writer.chunk([piece], tells_usage=tells_usage))
+                for frame in form.step(*item):
+                    yield frame
     finally:
         tally.close()
-    if tells_usage:
-        yield event(form.writer.usage_chunk(_counts(form, streams)))
-    yield DONE
+    for frame in form.end(_counts(form, streams)):
+        yield frame
 
 
 def _counts(form: Form, streams: Sequence[Stream]) -> Counts:

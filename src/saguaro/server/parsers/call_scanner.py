@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection
 
 ARGUMENTS = ("arguments", "parameters")
+KEYS = ("name", "type", "id", *ARGUMENTS)
 PRIMITIVE = "-0123456789tfn"
 
 
@@ -18,7 +19,8 @@ class CallScanner:
     """One object.
 
     Args:
-        names: only these count as functions; None takes any name.
+        names: only these count as functions, and an object with other keys than those of a call is none; None takes
+            any name and any keys.
         needs_arguments: an object without arguments is no call (else it is one with none).
 
     Attributes:
@@ -78,6 +80,7 @@ class CallScanner:
             key = _loads(self._raw)
             self._key = key if isinstance(key, str) else ""
             self._state = self._before_value
+            self.broken = self._names is not None and self._key not in KEYS
 
     def _before_value(self, letter: str) -> None:
         if letter == ":":

@@ -1,7 +1,8 @@
 """Calls between `<tool_call>` and `</tool_call>`, one JSON object each: Qwen 2.5 and Qwen 3.
 
 Text before, between and after calls is content; white space next to a call is dropped. A block without its end counts
-as far as it goes, and one that is no call is content. Tests: tests/conformance/test_parsers.py.
+as far as it goes, and one that is no call is content. Coder models often leave the marks out: an answer that begins
+with the call of a known function is taken for one. Tests: tests/conformance/test_parsers.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Hermes(Parser):
         self._closing = False
         self._calls = 0
         self._announced = False
-        self._gap = ""  # white space before the present block: shown again if it is no call
+        self._before = ""  # what was read over before the present object: shown again if it is no call
+        self._only_calls = True  # no other text came so far
 
     def push(self, text: str) -> list[Piece]:
         self._text += text
@@ -38,7 +40,7 @@ class Hermes(Parser):
     def finish(self) -> list[Piece]:
         found: list[Piece] = []
         if self._scanner is not None and not self._announced:
-            found.append(Piece("content", self._gap + OPEN + self._scanner.seen))
+            found.append(Piece("content", self._before + self._scanner.seen))
         elif self._scanner is None and not self._closing and (self._text.strip() or not self._calls):
             found.append(Piece("content", self._text))
         self._text, self._scanner, self._closing = "", None, False
@@ -50,17 +52,31 @@ class Hermes(Parser):
             return self._close()
         if self._scanner is not None:
             return self._scan(self._scanner, found)
+        ahead = self._text.lstrip()
+        if self._only_calls and ahead.startswith("{"):
+            self._begin(
+                self._text[: len(self._text) - len(ahead)], CallScanner(self.names, needs_arguments=True), ahead
+            )
+            return True
         before, mark, after = self._text.partition(OPEN)
         if mark:
-            found.append(Piece("content", before.rstrip()))
-            self._gap = before[len(before.rstrip()) :]
-            self._text, self._scanner, self._announced = after, CallScanner(), False
+            shown = before.rstrip()
+            self._show(shown, found)
+            self._begin(before[len(shown) :] + OPEN, CallScanner(), after)
             return True
         sure = len(self._text) - overlap(self._text, OPEN)
         sure = len(self._text[:sure].rstrip())
-        found.append(Piece("content", self._text[:sure]))
+        self._show(self._text[:sure], found)
         self._text = self._text[sure:]
         return False
+
+    def _begin(self, before: str, scanner: CallScanner, text: str) -> None:
+        """An object begins."""
+        self._before, self._scanner, self._text, self._announced = before, scanner, text, False
+
+    def _show(self, text: str, found: list[Piece]) -> None:
+        found.append(Piece("content", text))
+        self._only_calls = self._only_calls and not text
 
     def _scan(self, scanner: CallScanner, found: list[Piece]) -> bool:
         arguments, self._text = scanner.push(self._text), ""
@@ -75,7 +91,7 @@ class Hermes(Parser):
             self._calls += 1
             self._closing = True
         else:
-            found.append(Piece("content", self._gap + OPEN + scanner.seen))
+            self._show(self._before + scanner.seen, found)
         return True
 
     def _close(self) -> bool:

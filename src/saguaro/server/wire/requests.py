@@ -174,6 +174,51 @@ class CompletionRequest(Generation):
     best_of: Literal[1] | None = Field(None, description="1 only.", json_schema_extra=INERT)
 
 
+class InputItem(BaseModel):
+    """An item of a conversation for `/v1/responses`: messages; reasoning of earlier turns is left out."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    type: Literal["message", "reasoning"] = "message"
+    role: str | None = None
+    content: str | list[dict[str, Any]] | None = None
+
+
+class TextForm(Wire):
+    """The form of the text of `/v1/responses`."""
+
+    class Schema(NamedSchema):
+        """A JSON schema; here its parts stand beside the type."""
+
+        type: Literal["json_schema"]
+
+    format: Annotated[TextFormat | JsonObjectFormat | Schema, Field(discriminator="type")] | None = None
+
+
+class ResponsesRequest(Wire):
+    """Body of `/v1/responses`: text only, nothing is stored."""
+
+    model: str | None = None
+    input: str | list[InputItem] = Field(description="A user's message, or the whole conversation.")
+    instructions: str | None = Field(None, description="A system message in front.")
+    stream: bool | None = Field(None, description="Send the answer piece by piece (server-sent events).")
+    max_output_tokens: int | None = Field(None, description="Tokens at most; default: what the context leaves.")
+    temperature: float | None = Field(None, description="0 is greedy; default 1.")
+    top_p: float | None = Field(None, description="Keep the smallest set of tokens with this probability.")
+    text: TextForm | None = Field(None, description="`format`: `text`, `json_object` or `json_schema`.")
+    seed: int | None = Field(None, description="Key of the noise: the same seed gives the same text.")
+    top_k: int | None = Field(None, description="Keep the k most likely tokens; 0 or -1 keeps all.")
+    min_p: float | None = Field(None, description="Keep tokens at least this many times as likely as the best.")
+    repetition_penalty: float | None = Field(None, description="Divides logits of tokens in prompt or output.")
+    ignore_eos: bool | None = Field(None, description="Do not end at the model's own stop tokens.")
+    speculation: int | None = Field(None, description="Tokens proposed at a time at most; 0: without the draft.")
+    chat_template_kwargs: dict[str, Any] | None = Field(None, description="Variables of the template.")
+    truncation: Literal["disabled"] | None = Field(None, description="`disabled`: a long prompt is refused.")
+    store: bool | None = Field(None, description="Nothing is stored.", json_schema_extra=INERT)
+    user: str | None = Field(None, description=NO_EFFECT, json_schema_extra=INERT)
+    metadata: dict[str, str] | None = Field(None, description="Comes back as it is.")
+
+
 class TokenizeRequest(Wire):
     """Body of `/tokenize`: a prompt or messages."""
 
@@ -204,6 +249,10 @@ REFUSED = {
     "web_search_options": "this server searches nothing",
     "suffix": "the models complete at the end only",
     "prompt_logprobs": "use 'echo' with 'logprobs' of /v1/completions",
+    "previous_response_id": "nothing is stored; send the whole conversation",
+    "conversation": "nothing is stored; send the whole conversation",
+    "background": "nothing is stored; use 'stream'",
+    "reasoning": 'use chat_template_kwargs, for example {"enable_thinking": false}',
     "use_beam_search": "sampling is by noise or greedy",
     "guided_json": "use 'response_format'",
     "guided_regex": "use 'regex'",

@@ -234,3 +234,77 @@ class HealthReport(Shape):
     status: Literal["alive", "degraded", "dead", "stopping"]
     reason: str | None
     mode: str
+
+
+class ResponseText(Shape):
+    """A part of an item."""
+
+    type: Literal["output_text", "reasoning_text"]
+    text: str
+    annotations: list[Any] | None = None
+    logprobs: list[Any] | None = None
+
+
+class ResponseItem(Shape):
+    """An item of output: the reasoning, or the message."""
+
+    id: str
+    type: Literal["message", "reasoning"]
+    status: Literal["in_progress", "completed", "incomplete"]
+    role: Literal["assistant"] | None = None
+    summary: list[Any] | None = None
+    content: list[ResponseText]
+
+
+class InputDetails(Shape):
+    """Of the prompt."""
+
+    cached_tokens: int
+
+
+class OutputDetails(Shape):
+    """Of the answer."""
+
+    reasoning_tokens: int
+
+
+class ResponseUsage(Shape):
+    """Tokens; a stop token counts."""
+
+    input_tokens: int
+    input_tokens_details: InputDetails
+    output_tokens: int
+    output_tokens_details: OutputDetails
+    total_tokens: int
+
+
+class IncompleteDetails(Shape):
+    """Why an answer is not complete."""
+
+    reason: Literal["max_output_tokens"]
+
+
+class ResponseObject(Shape):
+    """Answer of `/v1/responses`."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["in_progress", "completed", "incomplete"]
+    error: None
+    incomplete_details: IncompleteDetails | None
+    instructions: str | None
+    max_output_tokens: int | None
+    metadata: dict[str, str]
+    model: str
+    output: list[ResponseItem]
+    parallel_tool_calls: bool
+    previous_response_id: None
+    store: Literal[False]
+    temperature: float
+    text: dict[str, Any]
+    tool_choice: Literal["none"]
+    tools: list[Any]
+    top_p: float
+    truncation: Literal["disabled"]
+    usage: ResponseUsage | None

@@ -20,6 +20,7 @@ GENERATING: tuple[tuple[str, type[BaseModel]], ...] = (
     ("/v1/completions", requests.CompletionRequest),
 )
 OTHERS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("/v1/responses", requests.ResponsesRequest),
     ("/tokenize", requests.TokenizeRequest),
     ("/detokenize", requests.DetokenizeRequest),
 )
