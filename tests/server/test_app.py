@@ -196,6 +196,21 @@ def test_bad_bodies_are_400(server, content):
     responses.ErrorBody.model_validate(found.json())
 
 
+@pytest.mark.parametrize("field", ["model", "stop", "bad_words", "regex", "grammar", "user", "nonsense", "prompt"])
+def test_half_a_character_is_400(server, field):
+    body = json.dumps({"prompt": "a", field: "\ud800"}).encode()
+    for path in (TEXT, "/tokenize"):
+        found = server.post(path, content=body, headers={"content-type": "application/json"})
+        assert found.status_code in (400, 404)
+        responses.ErrorBody.model_validate(found.json())
+
+
+def test_a_grammar_without_an_end_is_the_requests_fault(server):
+    form = {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}
+    found = server.post(TEXT, {"prompt": "a", "response_format": form})
+    assert (found.status_code, "too much work" in found.json()["error"]["message"]) == (400, True)
+
+
 def test_a_form_is_no_json(server):
     found = server.post(TEXT, content=b'{"prompt": "a"}', headers={"content-type": "text/plain"})
     assert (found.status_code, "Content-Type" in found.json()["error"]["message"]) == (400, True)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
+import httpx2 as httpx
 import openai
 import pytest
 from tests.server.conftest import arguments
@@ -127,21 +129,53 @@ def accepts(port: int) -> bool:
     return True
 
 
-def test_a_second_signal_stops_at_once():
-    process = start("--port", "0", "--drain-seconds", "60")
+def test_a_lost_draft_and_a_second_signal():
+    """With workers of their own: the draft is killed, a stream goes on; it is cut when the second signal comes."""
+    process = start("--port", "0", "--drain-seconds", "60", "--channel", "processes", "--no-restart-draft")
     try:
-        client = openai.OpenAI(base_url=address(process) + "/v1", api_key="x", max_retries=0, timeout=30)
+        url = address(process)
+        client = openai.OpenAI(base_url=url + "/v1", api_key="x", max_retries=0, timeout=30)
         stream = client.completions.create(
             model=arguments("ar")["target"], prompt="a", stream=True, max_tokens=4000, extra_body={"ignore_eos": True}
         )
         next(iter(stream))
-        threading.Timer(0.3, os.kill, (process.pid, signal.SIGTERM)).start()
+        assert health(url) == "alive"
+        workers = workers_of(process)
+        os.kill(workers["draft"], signal.SIGKILL)
+        while health(url) == "alive":
+            time.sleep(0.05)
+        assert health(url) == "degraded"
+        next(iter(stream))
         process.send_signal(signal.SIGTERM)
+        threading.Timer(0.3, os.kill, (process.pid, signal.SIGTERM)).start()
         assert process.wait(20) == 143
         client.close()
+        assert not [number for number in workers.values() if alive(number)]
     finally:
         process.kill()
         process.communicate()
+
+
+def health(url: str) -> str:
+    return httpx.get(url + "/health", timeout=20).json()["status"]
+
+
+def workers_of(process: subprocess.Popen) -> dict[str, int]:
+    """Process ids of the workers by role."""
+    found = {}
+    for listed in Path(f"/proc/{process.pid}/task").glob("*/children"):  # whichever thread started them
+        for number in listed.read_text().split():
+            words = Path(f"/proc/{number}/cmdline").read_text().split("\0")
+            found["draft" if "draft" in words else "target"] = int(number)
+    return found
+
+
+def alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_taken_port_is_told_before_anything_is_loaded():

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -24,6 +24,7 @@ from saguaro.server.doorway import App, Doorway
 from saguaro.server.endpoints import chat, completions, responses, state
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
+from saguaro.server.streaming import Json
 from saguaro.server.wire.requests import (
     ChatRequest,
     CompletionRequest,
@@ -108,7 +109,7 @@ def build_api(front: Front) -> FastAPI:
 
 
 def _answer(error: ApiError) -> Response:
-    return JSONResponse(error.body(), status_code=error.status, headers=error.headers())
+    return Json(error.body(), status_code=error.status, headers=error.headers())
 
 
 def _of_http(request: Request, error: HTTPException) -> ApiError:

@@ -1,4 +1,5 @@
-"""Server-sent events: several streams of deltas as one, framed, until the client leaves or the answer ends.
+"""Answers on their way: JSON in one piece; several streams of deltas as server-sent events, until the client leaves or
+the answer ends.
 
 A client that reads slowly holds up its own connection alone: what comes meanwhile is merged by `AsyncLLM`. Must not
 know: what is in the events. Tests: tests/server/test_streaming.py.
@@ -40,11 +41,24 @@ class Source(Protocol):
         """End the request."""
 
 
+class Json(Response):
+    """An answer in one piece. What clients sent comes back in it, half characters too: those become `?`."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return _plain(content)
+
+
+def _plain(data: Any) -> bytes:
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(LINE_ENDS).encode("utf-8", errors="replace")
+
+
 def event(data: Any, *, name: str | None = None) -> bytes:
     """One event with JSON in it, on one line; with a name, where clients tell events apart by it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(LINE_ENDS)
-    head = "" if name is None else f"event: {name}\n"
-    return f"{head}data: {text}\n\n".encode("utf-8", errors="replace")
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return head + b"data: " + _plain(data) + b"\n\n"
 
 
 async def as_one(sources: Sequence[Source], *, quiet: float) -> AsyncGenerator[tuple[int, Delta] | None, None]:

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+
 from saguaro.models.tokenizer import TextCodec
 from saguaro.request import MAX_LOGPROBS, SamplingParams
 from saguaro.server.answers import AnswerReader, MakeReader, NamedCall, Parsers
@@ -65,6 +68,18 @@ class Asked:
     scores_only: bool = False
     reader: MakeReader = AnswerReader
     reasons: bool = False
+
+
+def check_text(request: BaseModel) -> None:
+    """Refuse strings that are no text, wherever they stand in a request: no library of ours can take them.
+
+    Raises:
+        ApiError: naming the rule.
+    """
+    try:
+        request.model_dump_json()
+    except PydanticSerializationError:
+        raise ApiError(400, "the body holds half of a surrogate pair (\\ud800 ... \\udfff); that is no text.") from None
 
 
 def num_choices(request: Generation | ResponsesRequest) -> int:

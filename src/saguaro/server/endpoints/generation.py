@@ -13,15 +13,15 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from saguaro.async_llm import Stream
 from saguaro.request import Completion, Delta
 from saguaro.server.front import Front, Tally
 from saguaro.server.limits import ClientGone
 from saguaro.server.render import Counts, Writer
-from saguaro.server.streaming import DONE, KEEP_ALIVE, EventStream, as_one, event
-from saguaro.server.translate import Asked, num_choices
+from saguaro.server.streaming import DONE, KEEP_ALIVE, EventStream, Json, as_one, event
+from saguaro.server.translate import Asked, check_text, num_choices
 from saguaro.server.wire.requests import Generation, ResponsesRequest
 
 CLIENT_LEFT = 499
@@ -116,13 +116,14 @@ async def answer(
     call = front.enter(num_choices(request))
     streamed = False
     try:
+        await front.prepare(check_text, request)
         asked: Asked = await front.prepare(translate, request, front.tokenizer, *arguments, **named)
         streams = await front.prepare(front.streams, asked)
         written = form(front, asked, request)
         if request.stream:
             streamed = True
             return EventStream(_frames(written, streams), call)
-        return JSONResponse(await call.run(_whole(written, streams), http.receive))
+        return Json(await call.run(_whole(written, streams), http.receive))
     except ClientGone:
         return Response(status_code=CLIENT_LEFT)
     finally:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
+from saguaro.server.streaming import Json
 from saguaro.server.translate import encode_chat
 from saguaro.server.wire.requests import DetokenizeRequest, TokenizeRequest
 from saguaro.server.wire.responses import HealthReport, Model, ModelList, Text, Tokens
@@ -26,19 +27,19 @@ def routes(front: Front) -> APIRouter:
     @router.get("/v1/models", responses={200: {"model": ModelList}}, tags=["models"])
     async def models() -> Response:
         """The served model, by each of its names."""
-        return JSONResponse({"object": "list", "data": [_model(front, name) for name in front.options.names]})
+        return Json({"object": "list", "data": [_model(front, name) for name in front.options.names]})
 
     @router.get("/v1/models/{name:path}", responses={200: {"model": Model}}, tags=["models"])
     async def model(name: str) -> Response:
         """One name of the served model."""
         front.check_model(name)
-        return JSONResponse(_model(front, name))
+        return Json(_model(front, name))
 
     @router.post("/tokenize", responses={200: {"model": Tokens}}, tags=["tokens"])
     async def tokenize(body: TokenizeRequest) -> Response:
         """Token ids of a text or of a rendered conversation."""
         front.check_model(body.model)
-        return JSONResponse(await front.prepare(_tokenize, front, body))
+        return Json(await front.prepare(_tokenize, front, body))
 
     @router.post("/detokenize", responses={200: {"model": Text}}, tags=["tokens"])
     async def detokenize(body: DetokenizeRequest) -> Response:
@@ -47,14 +48,14 @@ def routes(front: Front) -> APIRouter:
         if any(token < 0 for token in body.tokens):
             raise ApiError(400, "tokens must be ids of 0 or more.", param="tokens")
         text = await front.prepare(front.tokenizer.decode, body.tokens, skip_special=False)
-        return JSONResponse({"prompt": text})
+        return Json({"prompt": text})
 
     @router.get("/health", responses={200: {"model": HealthReport}, 503: {"model": HealthReport}}, tags=["state"])
     async def health() -> Response:
         """200 while requests are served (alive, or degraded: without the draft), else 503 (dead, or stopping)."""
         found = await front.health()
         report = {"status": found.status, "reason": found.reason, "mode": front.llm.mode}
-        return JSONResponse(report, status_code=found.http_status)
+        return Json(report, status_code=found.http_status)
 
     @router.get("/metrics", tags=["state"])
     async def metrics() -> Response:
