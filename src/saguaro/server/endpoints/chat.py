@@ -13,7 +13,6 @@ from fastapi.responses import Response
 
 from saguaro.request import Completion, Delta, TokenLogprob
 from saguaro.server import render
-from saguaro.server.answers import AnswerReader
 from saguaro.server.endpoints.generation import ChoicesForm, answer
 from saguaro.server.front import Front
 from saguaro.server.parsers.base import Piece
@@ -29,11 +28,10 @@ class ChatForm(ChoicesForm):
 
     def __init__(self, front: Front, asked: Asked, request: Generation) -> None:
         super().__init__(front, asked, request)
-        self._readers: dict[int, AnswerReader] = {}
         self._call_ids: dict[tuple[int, int], str] = {}
 
     def whole(self, index: int, completion: Completion) -> dict[str, Any]:
-        reader = self._reader(index)
+        reader = self.reader(index)
         reader.push(completion.text)
         reader.finish()
         found = reader.answer
@@ -51,7 +49,7 @@ class ChatForm(ChoicesForm):
             yield render.choice(index, None, None, None, delta={"role": "assistant", "content": ""})
 
     def pieces(self, index: int, delta: Delta) -> Iterator[dict[str, Any]]:
-        reader = self._reader(index)
+        reader = self.reader(index)
         pieces = reader.push(delta.text)
         if delta.finish_reason is not None:
             pieces += reader.finish()
@@ -64,11 +62,6 @@ class ChatForm(ChoicesForm):
         if delta.finish_reason is not None:
             finish = render.finish_reason(delta.finish_reason, called=bool(reader.answer.calls))
             yield render.choice(index, finish, None, delta.metrics if self.reports else None, delta={})
-
-    def _reader(self, index: int) -> AnswerReader:
-        if index not in self._readers:
-            self._readers[index] = self.asked.reader()
-        return self._readers[index]
 
     def _call_id(self, index: int, number: int) -> str:
         return self._call_ids.setdefault((index, number), render.call_id())

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -17,6 +18,7 @@ from fastapi.responses import Response
 
 from saguaro.async_llm import Stream
 from saguaro.request import Completion, Delta
+from saguaro.server.answers import AnswerReader
 from saguaro.server.front import Front, Tally
 from saguaro.server.limits import ClientGone
 from saguaro.server.render import Counts, Writer
@@ -33,10 +35,11 @@ class Form(ABC):
     def __init__(self, front: Front, asked: Asked, request: Any) -> None:
         self.front, self.asked = front, asked
         self.tokenizer = front.tokenizer
+        self._readers: dict[int, AnswerReader] = {}
 
     @abstractmethod
-    def body(self, completions: Sequence[Completion], counts: Counts) -> dict[str, Any]:
-        """The whole answer."""
+    def body(self, completions: Sequence[Completion], count: Callable[[], Counts]) -> dict[str, Any]:
+        """The whole answer; `count` gives the usage, once the answers were read."""
 
     @abstractmethod
     def begin(self, choices: int) -> Iterator[bytes]:
@@ -50,11 +53,19 @@ class Form(ABC):
     def end(self, counts: Counts) -> Iterator[bytes]:
         """Events after all choices have ended."""
 
-    def reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        """Tokens of an answer that are reasoning: those before the token that ends it."""
+    def reader(self, index: int) -> AnswerReader:
+        """What reads a choice."""
+        if index not in self._readers:
+            self._readers[index] = self.asked.reader()
+        return self._readers[index]
+
+    def reasoning_tokens(self, index: int, token_ids: Sequence[int]) -> int:
+        """Tokens of a choice that are reasoning: those before the token that ends it."""
         closing = getattr(self.front.parsers.reasoning, "close", None)
-        mark = [] if closing is None else self.tokenizer.encode(closing, add_special=False)
-        return token_ids.index(mark[0]) if len(mark) == 1 and mark[0] in token_ids else 0
+        if closing is None or not self.reader(index).answer.reasoning:
+            return 0
+        mark = self.tokenizer.encode(closing, add_special=False)
+        return token_ids.index(mark[0]) if len(mark) == 1 and mark[0] in token_ids else len(token_ids)
 
 
 class ChoicesForm(Form):
@@ -80,8 +91,9 @@ class ChoicesForm(Form):
     def pieces(self, index: int, delta: Delta) -> Iterator[dict[str, Any]]:
         """The pieces of a choice that a delta makes; the last has the reason of the end."""
 
-    def body(self, completions: Sequence[Completion], counts: Counts) -> dict[str, Any]:
-        return self.writer.whole([self.whole(index, each) for index, each in enumerate(completions)], counts)
+    def body(self, completions: Sequence[Completion], count: Callable[[], Counts]) -> dict[str, Any]:
+        choices = [self.whole(index, each) for index, each in enumerate(completions)]
+        return self.writer.whole(choices, count())
 
     def begin(self, choices: int) -> Iterator[bytes]:
         for piece in self.beginnings(choices):
@@ -139,7 +151,7 @@ async def _whole(form: Form, streams: Sequence[Stream]) -> dict[str, Any]:
         for stream in streams:
             await stream.aclose()
         tally.close()
-    return form.body(completions, _counts(form, streams))
+    return form.body(completions, partial(_counts, form, streams))
 
 
 async def _frames(form: Form, streams: Sequence[Stream]) -> AsyncGenerator[bytes, None]:
@@ -172,5 +184,5 @@ def _counts(form: Form, streams: Sequence[Stream]) -> Counts:
         if not form.asked.scores_only:
             counts.completion += len(progress.tokens)
         if counts.reasoning is not None:
-            counts.reasoning += form.reasoning_tokens(progress.tokens)
+            counts.reasoning += form.reasoning_tokens(number, progress.tokens)
     return counts

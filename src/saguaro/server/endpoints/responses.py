@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -34,28 +34,27 @@ class ResponseForm(Form):
         super().__init__(front, asked, request)
         self._request = request
         self._id, self._created = "resp_" + secrets.token_hex(12), int(time.time())
-        self._reader = asked.reader()
         self._number = 0
         self._output: list[dict[str, Any]] = []
         self._open: str | None = None  # the kind of the item under way
         self._text = ""
         self._finish = ""
 
-    def body(self, completions: Sequence[Completion], counts: Counts) -> dict[str, Any]:
+    def body(self, completions: Sequence[Completion], count: Callable[[], Counts]) -> dict[str, Any]:
         [completion] = completions
         for _ in self.step(0, Delta(completion.text, [], completion.finish_reason)):
             pass
-        return self._response(self._status, counts)
+        return self._response(self._status, count())
 
     def begin(self, choices: int) -> Iterator[bytes]:
         for name in ("created", "in_progress"):
             yield self._event(f"response.{name}", response=self._response("in_progress", None))
 
     def step(self, index: int, delta: Delta) -> Iterator[bytes]:
-        pieces = self._reader.push(delta.text)
+        pieces = self.reader(0).push(delta.text)
         if delta.finish_reason is not None:
             self._finish = delta.finish_reason
-            pieces += self._reader.finish()
+            pieces += self.reader(0).finish()
         for piece in pieces:
             yield from self._add(piece)
         if delta.finish_reason is not None:
