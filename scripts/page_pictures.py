@@ -1,0 +1,52 @@
+"""Pictures of the page at `/` for docs/serving.md, from a server that runs: `python scripts/page_pictures.py URL FOLDER`.
+
+Needs the extra `test-browser` and a Chromium on the path.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+QUESTION = "Write a Python function that checks whether a number is prime, and explain it in two sentences."
+SHOTS = {
+    "page-light": {"viewport": {"width": 1180, "height": 860}, "color_scheme": "light"},
+    "page-dark": {"viewport": {"width": 1180, "height": 860}, "color_scheme": "dark"},
+    "page-phone": {"viewport": {"width": 360, "height": 780}, "color_scheme": "dark", "is_mobile": True},
+}
+
+
+def main(url: str, folder: Path) -> None:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for name, options in SHOTS.items():
+            page = browser.new_page(**options)
+            page.set_default_timeout(300_000)
+            page.goto(url)
+            page.fill("#seed", "7")
+            page.fill("#max-tokens", "160")
+            page.fill("#prompt", QUESTION)
+            page.press("#prompt", "Enter")
+            said(page, "#status", "The answer is complete.")
+            page.wait_for_timeout(1000)
+            if name == "page-light":
+                page.click("#race")
+                said(page, "#race-result", "Texts identical")
+            page.evaluate("scrollTo(0, 0)")
+            page.screenshot(path=folder / f"{name}.png")
+            page.screenshot(path=folder / f"{name}-whole.png", full_page=True)
+            page.close()
+        browser.close()
+
+
+def said(page, selector: str, words: str) -> None:
+    """Wait until an element says something."""
+    while words not in page.text_content(selector):
+        page.wait_for_timeout(100)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
