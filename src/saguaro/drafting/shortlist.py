@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from saguaro.errors import ConfigError
 
-SIZE = 32768
+SIZE = 40960
 """Columns of a head that is cut down, where the user does not say."""
 SPARE = 2048
 """So many of them, at most an eighth, are spare."""
