@@ -1,11 +1,11 @@
 """Whether `auto` finds what a grid finds: settings of (mode, K, B, policy, fallback), then the best against `auto`.
 
-    python benchmarks/auto_grid.py --target T --draft D [--placements split,whole] [--batches 1,8]
+    python benchmarks/auto_grid.py --target T --draft D [--placements split,whole] [--batches 1,8] [--only-ar]
 
 One engine a placement runs the grid, reconfigured between requests; settings take turns prompt by prompt. The
 three best, AR and `auto` (an engine of its own, which has no option but the devices) are then run again in turns, and
 only those numbers are compared. Prompts are known from the first run on, so that decoding alone is measured. Every
-output is compared with AR's. The record goes to benchmarks/results/auto-grid.json.
+output is compared with AR's. `--only-ar` leaves the grid out. The record goes to benchmarks/results/auto-grid.json.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def candidates(split: bool) -> list[Candidate]:
     return found + [Candidate(f"ssd K=5 B=8 {name}", {**plain, "fallback": name}) for name in others]
 
 
-def prompts(count: int) -> list[str]:
-    """The first prompts of HumanEval."""
-    lines = (ROOT / "prompts" / "humaneval" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+def prompts(folder: Path, count: int) -> list[str]:
+    """The first prompts of a set."""
+    lines = (folder / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line)["prompt"] for line in lines[:count]]
 
 
@@ -140,14 +140,15 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
         llm = stack.enter_context(LLM(options.target, mode="auto", **engine))
         auto = stack.enter_context(LLM(options.target, **engine))
         for batch in options.batches:
-            texts = prompts(options.prompts if batch == 1 else batch * max(1, options.prompts // 4))
+            texts = prompts(options.set, options.prompts if batch == 1 else batch * max(1, options.prompts // 4))
             tokens = options.tokens if batch == 1 else max(8, options.tokens // 2)
             for each in (llm, auto):  # prompts are computed once
                 piece(each, texts[: max(options.batches)], WARMUP_TOKENS)
-            tried = candidates(split=name == "split")
+            tried = candidates(split=name == "split")[: 1 if options.only_ar else None]
             began = time.monotonic()
-            grid(llm, tried, texts, batch, tokens, same)
-            tried.sort(key=lambda each: -each.speed)
+            if not options.only_ar:
+                grid(llm, tried, texts, batch, tokens, same)
+                tried.sort(key=lambda each: -each.speed)
             log.print(f"{name}, batch {batch}: {len(tried)} settings in {time.monotonic() - began:.0f} s")
             best = [Candidate(each.name, each.changes) for each in tried[:BEST]]
             if all(each.name != "ar" for each in best):
@@ -197,7 +198,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="int8")
     parser.add_argument("--placements", default="split,whole", type=lambda text: text.split(","))
     parser.add_argument("--batches", default="1,8", type=lambda text: [int(part) for part in text.split(",")])
-    parser.add_argument("--prompts", default=3, type=int, help="prompts at batch 1")
+    parser.add_argument("--set", default=ROOT / "prompts" / "humaneval", type=Path, help="folder with a prompts.jsonl")
+    parser.add_argument("--prompts", default=3, type=int, help="prompts at batch 1; a quarter as many groups above it")
+    parser.add_argument("--only-ar", action="store_true", help="no grid: AR and auto only")
     parser.add_argument(
         "--tokens", default=32, type=int, help="tokens of an output in the grid; twice as many after it"
     )
@@ -224,6 +227,7 @@ def main() -> None:
             "target": model_name(options.target),
             "draft": model_name(options.draft),
             "dtype": options.dtype,
+            "set": options.set.name,
             "prompts": options.prompts,
             "tokens": options.tokens,
             "seconds": time.monotonic() - began,
@@ -231,8 +235,8 @@ def main() -> None:
         "entries": entries,
         "outputs": outputs,
         "table": {"columns": columns, "rows": rows},
-        "note": f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}; HumanEval, greedy; "
-        f"{len(entries[0]['grid'])} settings, the {BEST} best run again in turns with auto",
+        "note": f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}; {options.set.name}, "
+        f"greedy; {len(entries[0]['grid'])} settings, the {BEST} best run again in turns with auto",
     }
     write_record(record, options.out)
     log.print(f"outputs: {outputs['compared']} comparisons, {len(different)} differ; {options.out}")

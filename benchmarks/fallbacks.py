@@ -2,8 +2,8 @@
 
     python benchmarks/fallbacks.py --target T --draft D [--batches 1,2,4,8,16] [--repeats 2]
 
-Fallbacks take turns in one engine, by groups of rows that decode together. SD is an engine of its own, with the draft
-on the target's device, as in the paper.
+Fallbacks take turns in one engine, by groups of rows that decode together, and so does `auto`, which may step back to
+SD or AR there. SD is an engine of its own, with the draft on the target's device, as in the paper.
 Writes results/fallbacks.json.
 """
 
@@ -41,6 +41,7 @@ def main() -> None:
         Lane("AR", "pair", "ar", {"mode": "ar"}),
         Lane("SD", "sd", "sd"),
         *(Lane(f"SSD, {name}", "pair", "ssd", {**ssd, "fallback": name}) for name in FALLBACKS),
+        Lane("auto", "pair", "auto", {**ssd, "mode": "auto", "fallback": "adaptive"}),
     ]
 
     def params(number: int) -> SamplingParams:

@@ -9,8 +9,9 @@ from tests.lossless.conftest import opened
 
 from saguaro import SamplingParams
 from saguaro.algorithm.fan_out import FAN_OUT, open_fan_out
+from saguaro.algorithm.fan_out.base import guesses_needed
 from saguaro.algorithm.odds import Guesses, guess_odds
-from saguaro.theory.evidence import assumed
+from saguaro.theory.evidence import RunningEvidence, assumed
 
 POLICIES = [name if name != "listed" else (3, 1, 0, 2) for name in FAN_OUT]
 RATES = st.floats(0, 1)
@@ -27,6 +28,18 @@ def test_counts(spec, lookahead, budget, acceptance, after_hit):
     assert all(isinstance(count, int) and count >= 0 for count in counts)
     assert sum(counts) <= budget
     assert counts == open_fan_out(spec).counts(lookahead, budget, evidence, after_hit=after_hit)
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=str)
+@given(st.integers(0, 8), st.integers(0, 24))
+def test_short_proposals_find_enough_guesses(spec, lookahead, budget):
+    """What is listed of a position suffices for every proposal of a run, the empty one of prefill included."""
+    policy, evidence = open_fan_out(spec), RunningEvidence()
+    needed = guesses_needed(policy, lookahead, budget, evidence)
+    for depth in range(lookahead + 1):
+        for after_hit in (True, False):
+            counts = policy.counts(depth, budget, evidence.of(after_hit=after_hit), after_hit=after_hit)
+            assert max(counts) < needed
 
 
 @pytest.mark.parametrize("spec", POLICIES, ids=str)

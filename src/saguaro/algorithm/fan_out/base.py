@@ -55,9 +55,16 @@ class FanOutPolicy(ABC):
 
 
 def guesses_needed(policy: FanOutPolicy, lookahead: int, budget: int, evidence: RunningEvidence) -> int:
-    """How many candidates of a position a policy may need: one more than it takes, since the sent token may be one."""
+    """How many candidates of a position a policy may need: one more than it takes, since the sent token may be one.
+
+    Short proposals count too (the empty one of prefill, the last of a request): they have fewer positions to share it.
+    """
     most = budget
     if not (policy.chooses or policy.learns):
-        each = [policy.counts(lookahead, budget, evidence.of(after_hit=kind), after_hit=kind) for kind in (True, False)]
+        each = [
+            policy.counts(depth, budget, evidence.of(after_hit=kind), after_hit=kind)
+            for depth in range(lookahead + 1)
+            for kind in (True, False)
+        ]
         most = max(count for counts in each for count in counts)
     return most + 1
