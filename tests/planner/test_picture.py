@@ -12,8 +12,6 @@ def test_a_picture_names_axes_with_units(question, tmp_path):
     text = (tmp_path / "a.svg").read_text()
     for said in ("speed of one request (tokens/s)", "tokens/s of each device", "SSD on 4+1"):
         assert said in text
-    draw(plan(question), tmp_path / "b.svg")
-    assert (tmp_path / "b.svg").read_text() == text
 
 
 def test_other_suffixes_are_refused(question, tmp_path):

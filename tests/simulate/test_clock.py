@@ -101,7 +101,7 @@ def test_adaptive_is_no_worse_than_its_parts():
     for batch in (1, 8):
         speed = {
             name: simulate(
-                Setting("ssd", 4, budget=8, fallback=name, batch=batch), costs, PAIR, rounds=2500
+                Setting("ssd", 4, budget=8, fallback=name, batch=batch), costs, PAIR, rounds=1500
             ).tokens_per_second
             for name in ("none", "neural", "adaptive")
         }

@@ -13,7 +13,7 @@ from saguaro.theory.fan_out import PowerLaw
 
 LAW = PowerLaw(c=0.5, r=0.6)
 LAWS = {"draft": consistent(0.8, LAW), "none": unproposed(PowerLaw(c=0.6, r=0.5))}
-MANY = 10_000
+MANY = 6_000
 
 
 def share(hits: int) -> float:

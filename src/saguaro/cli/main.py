@@ -29,7 +29,7 @@ COMMANDS = {
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
-    "figures": "draw the latency-throughput frontier of a record",
+    "figures": "draw the latency-throughput frontier of a record, or the paper's figures",
     "plan": "predict AR, SD and SSD for models and hardware that need not be here",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
