@@ -29,8 +29,11 @@ TRIAL_ROUNDS, TRIAL_ROWS = 5, 12
 """A trial lasts so many rounds, and until so many proposals (rows times rounds) have been seen."""
 TRIAL_SHARE = 0.004
 """Share of the time that the trials of one gear may take from the others."""
-LEAST_LOSS = 0.05
-"""A trial is expected to cost at least this share of its time: branches are dropped at each change."""
+LEAST_LOSS, UNTRIED_LOSS = 0.05, 0.25
+"""A trial is expected to cost at least this share of its time: branches are dropped at each change. The first trial of a
+gear more, since a draft that was idle begins with proposals of unknown worth: at 8 rows one gives .75 of AR's tokens
+where theory, and the same gear later on, say .95.
+"""
 MOST_FAILURES = 4
 SETTLING_ROUNDS = 2
 """After a change the proposals under way are those of the gear before."""
@@ -271,7 +274,8 @@ class Gears:
         rounds = max(TRIAL_ROUNDS, -(-TRIAL_ROWS // r.rows)) + SETTLING_ROUNDS
         for gear in self._others():
             experience = self._experience(bucket, gear)
-            worse = max(LEAST_LOSS, 1 - self.worth(gear, r.rows) / here)
+            least = LEAST_LOSS if experience.known else UNTRIED_LOSS
+            worse = max(least, 1 - self.worth(gear, r.rows) / here)
             cost = max(experience.loss, rounds * r.seconds * worse) + (r.backlog if self.gear == "ar" else 0.0)
             age = self._time[bucket] - experience.seen
             if TRIAL_SHARE * age >= cost * 2 ** min(experience.failures, MOST_FAILURES):
