@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from saguaro.profile import Curves, Pair, Profile, save
+
 PAIR = ("--target", "llama-3.1-70b", "--draft", "llama-3.2-1b", "--placement", "4+1")
 
 
@@ -48,6 +50,37 @@ def test_a_picture(here, tmp_path):
     done = here("plan", *PAIR, "--plot", tmp_path / "plan.svg")
     assert done.status == 0, done.err
     assert (tmp_path / "plan.svg").read_text().startswith("<?xml")
+
+
+def test_a_profile_replaces_what_is_assumed(here, tmp_path):
+    """Acceptance and step times of a calibration: AR is then 1 over the measured verification."""
+    curve = (0.0, 0.6, 0.7, 0.8)
+    own = Curves(0.9, (0.9, 0.9), curve, (0.0, 0.9, 0.95))
+    times = {
+        "verify_alone": {1: 0.05, 8: 0.06}, "verify_together": {1: 0.06, 8: 0.07},
+        "step_alone": {1: 0.01, 8: 0.012}, "step_together": {1: 0.012, 8: 0.015},
+    }  # fmt: skip
+    pair = Pair("t", "d", "1", "2", "int8", "int4")
+    save(
+        Profile(pair, ("cpu:0", "cpu:1"), own, Curves(0.0, (), curve, curve), 1.0, 0.02, times, ()), tmp_path / "p.json"
+    )
+    asked = (
+        "plan",
+        "--target",
+        "qwen2.5-1.5b",
+        "--draft",
+        "qwen2.5-0.5b",
+        "--hardware",
+        "cpu-core",
+        "--placement",
+        "1+1",
+    )
+    done = here(*asked, "--profile", tmp_path / "p.json", "--measured-times", "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert found["rows"][0]["tokens_per_second"] == pytest.approx(20)
+    assert "p.json" in found["laws"]
+    assert [row["group"] for row in found["rows"]] == ["asked"] * 3
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,16 @@ The enumeration itself is compared with the theory in tests/theory/test_branches
 meets both, in a standard error of its own: 10,000 rounds, so about 1 % of a rate.
 """
 
+from random import Random
+
 import pytest
 
+from saguaro.algorithm.rounds import EndedRound
 from saguaro.simulate.clock import Setting, simulate
 from saguaro.simulate.costs import Costs
 from saguaro.simulate.drafting import ASK
-from saguaro.simulate.pairs import LawfulPair, consistent, unproposed
+from saguaro.simulate.pairs import LawfulPair, RecordedPair, consistent, unproposed
+from saguaro.simulate.replay import replay
 from saguaro.theory.branches import Answer, Drafting, best_counts, hit_rate, ssd_long_run
 from saguaro.theory.fan_out import PowerLaw
 from saguaro.theory.rows import time_of_round
@@ -89,3 +93,30 @@ def test_several_rows(batch):
     )
     assert found.hit_rate == pytest.approx(hit, abs=TOLERANCE)
     assert found.round_seconds == pytest.approx(time, rel=TOLERANCE)
+
+
+def recorded(count: int) -> list[EndedRound]:
+    """Rounds of one request with whole proposals; at every place the draft ranks some tokens in an order of its own."""
+    chance, rounds, sent = Random(7), [], 0
+    for number in range(count):
+        lists = tuple(tuple(chance.sample(range(1, 40), 8)) for _ in range(sent + 1))
+        accepted = 0
+        while accepted < sent and chance.random() < 0.75:
+            accepted += 1
+        bonus = chance.choice(lists[accepted][accepted < sent :])
+        scores = (tuple(float(-rank) for rank in range(8)),) * (sent + 1)
+        proposal = tuple(row[0] for row in lists[:sent])
+        rounds.append(EndedRound(0, number, True, proposal, accepted, bonus, K, lists, scores))
+        sent = K
+    return rounds
+
+
+@pytest.mark.parametrize("policy", ["uniform", (2, 1, 0, 1, 4)])
+def test_recorded_rounds_hit_on_the_clock_as_in_replay(policy):
+    """Not in the mean but in number: the same text, walked by the clock, has the same hits."""
+    rounds = recorded(400)
+    expected = replay(rounds, policy, 8, lookahead=K, learning=False)
+    setting = Setting("ssd", K, 8, policy, "neural", handover=ASK)
+    found = simulate(setting, COSTS, RecordedPair(rounds), rounds=len(rounds))
+    assert 0.2 < sum(expected) / len(expected) < 0.95
+    assert (found.hits, found.tokens) == (sum(expected), sum(each.accepted + 1 for each in rounds))
