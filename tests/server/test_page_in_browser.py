@@ -87,7 +87,9 @@ class Visit:
         self.wrong: list[str] = []
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        self.page.on(
+            "console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None
+        )
         self.address = address
         self.page.goto(address)
 
@@ -111,7 +113,9 @@ class Visit:
         """A question and its whole answer."""
         count = self.of(".message.assistant").count()
         self.ask(text, **options)
-        self.page.wait_for_function("count => document.querySelectorAll('.message.assistant').length > count", arg=count)
+        self.page.wait_for_function(
+            "count => document.querySelectorAll('.message.assistant').length > count", arg=count
+        )
         self.wait("#status", "The answer is complete.")
 
     def close(self, *, expected: str = "") -> None:
@@ -182,7 +186,10 @@ def test_a_chat_shows_what_the_api_says_and_where_it_came_from(visit: Visit, url
     assert "max tokens reached" in facts
 
     visit.chat("And at night?", tokens=16)
-    asked += [{"role": "assistant", "content": wanted["message"]["content"]}, {"role": "user", "content": "And at night?"}]
+    asked += [
+        {"role": "assistant", "content": wanted["message"]["content"]},
+        {"role": "user", "content": "And at night?"},
+    ]
     assert visit.of(".message.assistant .said").last.text_content() == rounds_of(url, asked, 16)["message"]["content"]
     visit.of("#fresh").click()
     assert visit.of(".message").count() == 0
