@@ -1,27 +1,29 @@
-"""Pictures of the page at `/` for docs/serving.md, from a server that runs: `python scripts/page_pictures.py URL FOLDER`.
+"""Pictures of the page at `/` for docs/serving.md, of a server that runs: `python scripts/page_pictures.py URL FOLDER`.
 
-Needs the extra `test-browser` and a Chromium on the path.
+Needs the extra `test-browser`, Pillow, and a Chromium on the path.
 """
 
 import shutil
 import sys
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 QUESTION = "Write a Python function that checks whether a number is prime, and explain it in two sentences."
 SHOTS = {
-    "page-light": {"viewport": {"width": 1180, "height": 860}, "color_scheme": "light"},
+    "page": {"viewport": {"width": 1180, "height": 860}, "color_scheme": "light"},
     "page-dark": {"viewport": {"width": 1180, "height": 860}, "color_scheme": "dark"},
     "page-phone": {"viewport": {"width": 360, "height": 780}, "color_scheme": "dark", "is_mobile": True},
 }
+COLOURS = 64  # of a picture, which keeps it small
 
 
 def main(url: str, folder: Path) -> None:
-    path = shutil.which("chromium") or shutil.which("google-chrome")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, options in SHOTS.items():
             page = browser.new_page(**options)
             page.set_default_timeout(300_000)
@@ -32,12 +34,13 @@ def main(url: str, folder: Path) -> None:
             page.press("#prompt", "Enter")
             said(page, "#status", "The answer is complete.")
             page.wait_for_timeout(1000)
-            if name == "page-light":
+            if name == "page":
                 page.click("#race")
                 said(page, "#race-result", "Texts identical")
             page.evaluate("scrollTo(0, 0)")
-            page.screenshot(path=folder / f"{name}.png")
-            page.screenshot(path=folder / f"{name}-whole.png", full_page=True)
+            path = folder / f"{name}.png"
+            page.screenshot(path=path, full_page=name == "page")
+            Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
             page.close()
         browser.close()
 

@@ -5,48 +5,17 @@ Needs the extra `test-browser` and a Chromium on the path (Debian: the package `
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+from tests.server.browsing import ALONE, QUESTION, SPECULATING, Visit, runs, start, stop
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-TOY = "toy:llama?seed=1&vocab=300&layers=6&hidden=256&heads=8&ffn=512&eos=0"
-SPECULATING = (
-    "--target", TOY, "--draft", TOY + "&noise=0.05", "--mode", "ssd", "--lookahead", "3", "--budget", "8",
-    "--dtype", "float32", "--max-model-len", "4096", "--channel", "loopback",
-)  # fmt: skip
-ALONE = ("--target", TOY, "--mode", "ar", "--dtype", "float32", "--max-model-len", "4096", "--channel", "loopback")
-PATIENCE = 60_000  # milliseconds; nothing here is timed
-QUESTION = "Why is the sky blue?"
-
-
-def start(*more: str, key: str = "") -> tuple[subprocess.Popen, str]:
-    """A server, and where it is."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "saguaro", "serve", "--port", "0", "--served-model-name", "toy", *more],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, **({"SAGUARO_API_KEY": key} if key else {})},
-    )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if " at http" in line:
-            return process, line.split(" at ")[1].split()[0]
-    raise AssertionError("the server did not start")
-
-
-def stop(process: subprocess.Popen) -> None:
-    """End it in order."""
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
 
 
 @pytest.fixture(scope="module")
@@ -76,55 +45,6 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-class Visit:
-    """A page in a context of its own; what it asked for, and what went wrong."""
-
-    def __init__(self, browser: Any, address: str, **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE)
-        self.asked: list[str] = []
-        self.wrong: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on(
-            "console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None
-        )
-        self.address = address
-        self.page.goto(address)
-
-    def of(self, selector: str) -> Any:
-        return self.page.locator(selector)
-
-    def ask(self, text: str, *, tokens: int = 40, seed: int = 7) -> None:
-        """Write a question and press Enter."""
-        self.of("#max-tokens").fill(str(tokens))
-        self.of("#seed").fill(str(seed))
-        self.of("#prompt").fill(text)
-        self.of("#prompt").press("Enter")
-
-    def wait(self, selector: str, words: str) -> None:
-        """Until an element says something."""
-        self.page.wait_for_function(
-            "([selector, words]) => document.querySelector(selector).textContent.includes(words)", arg=[selector, words]
-        )
-
-    def chat(self, text: str = QUESTION, **options: int) -> None:
-        """A question and its whole answer."""
-        count = self.of(".message.assistant").count()
-        self.ask(text, **options)
-        self.page.wait_for_function(
-            "count => document.querySelectorAll('.message.assistant').length > count", arg=count
-        )
-        self.wait("#status", "The answer is complete.")
-
-    def close(self, *, expected: str = "") -> None:
-        """Nothing was asked of another host, and nothing was complained of but what matches `expected`."""
-        self.context.close()
-        assert all(each.startswith(self.address + "/") for each in self.asked), self.asked
-        assert not [each for each in self.wrong if not (expected and re.search(expected, each))]
-
-
 @pytest.fixture
 def visit(browser: Any, url: str) -> Iterator[Visit]:
     opened = Visit(browser, url)
@@ -132,47 +52,21 @@ def visit(browser: Any, url: str) -> Iterator[Visit]:
     opened.close()
 
 
-def rounds_of(url: str, messages: list[dict[str, str]], tokens: int, **more: Any) -> dict[str, Any]:
+def said_of(url: str, messages: list[dict[str, str]], tokens: int) -> str:
     """What the API says to the same request."""
-    body = {
-        "messages": messages, "max_tokens": tokens, "seed": 7, "temperature": 0.7, "saguaro": {"rounds": True},
-        "return_metrics": True, **more,
-    }  # fmt: skip
-    return httpx.post(url + "/v1/chat/completions", json=body, timeout=60).json()["choices"][0]
-
-
-def runs(stream: str) -> list[list[str]]:
-    """Neighbours of one origin in a stream of events, as the page is to show them."""
-    found: list[list[str]] = []
-    for line in stream.splitlines():
-        if not line.startswith("data: {"):
-            continue
-        for each in json.loads(line[6:])["choices"][0].get("saguaro", {"rounds": []})["rounds"]:
-            for token in each["tokens"]:
-                alone = token["origin"] == "prefill" or each["proposed"] == 0
-                kind = "plain" if alone else token["origin"]
-                if token["text"] and found and found[-1][0] == kind:
-                    found[-1][1] += token["text"]
-                elif token["text"]:
-                    found.append([kind, token["text"]])
-    return found
-
-
-def pictures(visit: Visit) -> str:
-    return visit.page.evaluate("document.getElementById('timeline').toDataURL()")
+    body = {"messages": messages, "max_tokens": tokens, "seed": 7, "temperature": 0.7}
+    found = httpx.post(url + "/v1/chat/completions", json=body, timeout=60).json()
+    return found["choices"][0]["message"]["content"]
 
 
 def test_a_chat_shows_what_the_api_says_and_where_it_came_from(visit: Visit, url: str) -> None:
     visit.wait("#served", "toy")
-    with visit.page.expect_response("**/v1/chat/completions") as heard:
-        visit.chat()
+    visit.chat()
     asked = [{"role": "user", "content": QUESTION}]
-    wanted = rounds_of(url, asked, 40)
-    assert visit.of(".message.assistant .said").text_content() == wanted["message"]["content"]
-    shown = visit.of(".message.assistant .token").evaluate_all(
-        "all => all.map(each => [each.classList[1], each.textContent])"
-    )
-    assert shown == runs(heard.value.text())
+    wanted = said_of(url, asked, 40)
+    assert visit.of(".message.assistant .said").text_content() == wanted
+    shown = visit.tokens()
+    assert shown == runs(visit.stream(0))
     assert shown[0][0] == "plain"  # the first token is the target's alone
     assert {"hit", "bonus"} <= {kind for kind, _ in shown}
     assert visit.of("#figure-mode").text_content() == "SSD"
@@ -187,10 +81,10 @@ def test_a_chat_shows_what_the_api_says_and_where_it_came_from(visit: Visit, url
 
     visit.chat("And at night?", tokens=16)
     asked += [
-        {"role": "assistant", "content": wanted["message"]["content"]},
+        {"role": "assistant", "content": wanted},
         {"role": "user", "content": "And at night?"},
     ]
-    assert visit.of(".message.assistant .said").last.text_content() == rounds_of(url, asked, 16)["message"]["content"]
+    assert visit.of(".message.assistant .said").last.text_content() == said_of(url, asked, 16)
     visit.of("#fresh").click()
     assert visit.of(".message").count() == 0
     assert visit.of("#figure-rounds").text_content() == "–"
@@ -228,12 +122,8 @@ def test_a_race_compares_the_texts(visit: Visit) -> None:
     assert lanes.count() == 2
     texts = [lanes.nth(number).locator(".said").text_content() for number in (0, 1)]
     assert texts[0] == texts[1] != ""
-    kinds = [
-        set(lanes.nth(number).locator(".token").evaluate_all("all => all.map(each => each.classList[1])"))
-        for number in (0, 1)
-    ]
-    assert "hit" in kinds[0]
-    assert kinds[1] == {"plain"}
+    assert "hit" in {kind for kind, _ in visit.tokens(".lane:nth-of-type(1)")}
+    assert {kind for kind, _ in visit.tokens(".lane:nth-of-type(2)")} == {"plain"}
     assert visit.of(".message").count() == 0  # a race is not part of the conversation
     visit.chat(tokens=8)
     visit.of("#race").click()  # with an empty box: the last question
@@ -251,9 +141,9 @@ def test_a_race_that_is_stopped_compares_nothing(visit: Visit) -> None:
 
 
 def test_the_timeline_shows_rounds(visit: Visit) -> None:
-    empty = pictures(visit)
+    empty = visit.picture()
     visit.chat(tokens=120)
-    full = pictures(visit)
+    full = visit.picture()
     assert full != empty
     label = visit.of("#timeline").get_attribute("aria-label")
     assert re.search(r"\d+ rounds, \d+\.\d\d tokens a round, \d+ % of the look-ups were hits", label)
@@ -270,11 +160,12 @@ def test_the_timeline_shows_rounds(visit: Visit) -> None:
     assert "20,112,63" in inks  # a hit
     visit.of("#back").focus()
     visit.page.keyboard.press("Home")
-    assert pictures(visit) != full
+    assert visit.picture() != full
     visit.page.keyboard.press("End")
-    assert pictures(visit) == full
+    assert visit.picture() == full
     visit.of("#rounds summary").focus()
     visit.page.keyboard.press("Enter")
+    visit.page.wait_for_selector("#table tr")
     rows = visit.of("#table tr")
     assert rows.count() == 20
     given = [cell.strip() for cell in rows.last.locator("td").all_text_contents()]
@@ -289,7 +180,7 @@ def test_everything_is_reached_by_keys(visit: Visit) -> None:
         visit.page.keyboard.press("Tab")
         seen.append(visit.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
     assert seen == [
-        "fresh", "log", "prompt", "send", "race", "temperature", "max-tokens", "seed", "SUMMARY", "coloured",
+        "fresh", "log", "prompt", "send", "race", "temperature", "max-tokens", "seed", "coloured", "SUMMARY",
     ]  # fmt: skip
     visit.of(".skip").focus()
     visit.page.keyboard.press("Enter")
@@ -337,7 +228,7 @@ CONTRASTS = """() => {
   };
   const found = {};
   for (const selector of ["body", ".quiet", ".said", ".facts", "dd", "dt", "button.first", "#fresh", ".token.hit",
-    ".token.fallback", ".token.bonus", ".token.forced", ".token.plain"]) {
+    ".token.fallback", ".token.bonus", ".token.plain"]) {
     const element = document.querySelector(`.legend ${selector}`) ?? document.querySelector(selector);
     const pair = [getComputedStyle(element).color, ground(element)].map(luminance).sort((a, b) => b - a);
     found[selector] = (pair[0] + 0.05) / (pair[1] + 0.05);
@@ -357,10 +248,10 @@ def test_both_schemes_are_legible(browser: Any, url: str, scheme: str) -> None:
         assert not low
         lines = {
             kind: visit.of(f"#origins .{kind}").evaluate("each => getComputedStyle(each).textDecorationStyle")
-            for kind in ("hit", "fallback", "bonus", "forced")
+            for kind in ("hit", "fallback", "bonus")
         }
-        assert len(set(lines.values())) == 4  # not by colour alone
-        before = pictures(visit)
+        assert len(set(lines.values())) == 3  # not by colour alone
+        before = visit.picture()
         visit.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
         visit.page.wait_for_function("old => document.getElementById('timeline').toDataURL() !== old", arg=before)
     finally:
@@ -371,9 +262,9 @@ def test_little_motion_where_that_is_asked_for(browser: Any, url: str) -> None:
     visit = Visit(browser, url, reduced_motion="reduce")
     try:
         assert visit.of("#send").evaluate("each => getComputedStyle(each).transitionDuration") == "0s"
-        empty = pictures(visit)
+        empty = visit.picture()
         visit.chat(tokens=60)
-        assert pictures(visit) != empty
+        assert visit.picture() != empty
     finally:
         visit.close()
 
@@ -408,8 +299,7 @@ def test_a_key_is_asked_for_and_kept_in_memory_only(browser: Any, guarded: str) 
         visit.wait("#served", "toy, no draft")
         assert not visit.of("#key-dialog").is_visible()
         visit.chat(tokens=20)
-        kinds = visit.of(".message.assistant .token").evaluate_all("all => all.map(each => each.classList[1])")
-        assert set(kinds) == {"plain"}
+        assert {kind for kind, _ in visit.tokens()} == {"plain"}
         assert visit.of("#figure-mode").text_content() == "AR"
         visit.of("#race").click()
         visit.wait("#alert", "This server runs AR alone")

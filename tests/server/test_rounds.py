@@ -1,4 +1,4 @@
-"""`saguaro.rounds`: the records of a request's rounds with its answer, equal to its counters, and only when asked for."""
+"""`saguaro.rounds`: records of rounds with the answer, equal to its counters, and only when asked for."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_stop_string_cuts_the_record_too(server):
 
 
 @pytest.mark.parametrize(
-    ("value", "word"), [({"round": True}, "saguaro.round"), (True, "saguaro"), ({"rounds": 1}, "saguaro.rounds")]
+    ("value", "word"), [({"round": True}, "saguaro.round"), (True, "saguaro"), ({"rounds": 3}, "saguaro.rounds")]
 )
 def test_a_wrong_field_is_named(server, value, word):
     found = server.post(TEXT, {**BODIES[TEXT], "saguaro": value})

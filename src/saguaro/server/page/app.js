@@ -79,7 +79,8 @@ async function send() {
   } else {
     messages = [...asked, { role: "assistant", content: answer.content }];
     facts.textContent = summary(answer, options.seed, whole);
-    if (whole) tell("status", `The answer is complete. ${facts.textContent}`);
+    if (whole) tell("status", "The answer is complete.");
+    $("log").scrollTop = $("log").scrollHeight;
   }
   if (document.activeElement === document.body) $("prompt").focus();
 }
@@ -204,6 +205,7 @@ async function giveKey(event) {
 
 function legend() {
   for (const [kind, name, meaning] of ORIGINS) {
+    if (kind === "forced") continue; // this page asks for no grammar
     const item = made("li");
     item.append(made("span", `token ${kind}`, name), `: ${meaning}`);
     $("origins").append(item);

@@ -18,6 +18,15 @@ const MISSES = {
   no_draft: "no draft for this request",
 };
 
+/** Reasons of misses where there is little room. */
+export const SHORT = {
+  k_not_covered: "no k",
+  token_not_covered: "no token",
+  not_ready: "not ready",
+  unused: "unused",
+  no_draft: "no draft",
+};
+
 /** Which of `ORIGINS` a token of a round is. */
 export function kindOf(token, round) {
   if (token.origin === "prefill" || (token.origin === "bonus" && round.proposed === 0)) return "plain";

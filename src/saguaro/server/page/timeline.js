@@ -1,12 +1,13 @@
 // The timeline of target and draft, drawn from records of rounds as they come. Must not know: requests, the server.
 
-import { inWords, lookup, placed, waited } from "./rounds.js";
+import { inWords, lookup, placed, SHORT, waited } from "./rounds.js";
 
-const ROUND_PIXELS = 64; // a round gets about so much room
+const ROUND_PIXELS = 80; // a round gets about so much room
 const LEFT = 46; // room for the names of the lanes
 const TARGET = { top: 26, height: 42 };
 const MARKS = { top: 74, height: 22 };
-const DRAFT = { top: 102, height: 50 };
+const DRAFT = { top: 102, height: 58 };
+const ANSWER = { top: 102, height: 12 }; // the upper part of the draft's lane
 const STILL_SECONDS = 1; // how often the picture changes where people ask for little motion
 const ROWS = 20; // of the table
 const LANES = [
@@ -112,7 +113,7 @@ export function laneLegend() {
     return item;
   });
   const marks = document.createElement("li");
-  marks.textContent = "✓ hit, ✗ miss; squares: open branches, the filled one was hit; n deep: the tokens it had ready; a/b: a of b accepted";
+  marks.textContent = "✓ hit, ✗ miss; squares: open branches, the filled one was hit; a/b: a of b tokens accepted";
   return [...items, marks];
 }
 
@@ -204,42 +205,39 @@ class Picture {
 
   /** From the look-up before to this one: branches that were open at its end, and what the look-up gave. */
   _draft(record, place, since) {
-    const { pen, colour } = this;
+    const { colour } = this;
     if (record.source === "prefill") return;
     // In SD the draft shares the target's device, and drafts while the target hands over.
     const local = record.hit === null && record.source === "neural" ? waited(record) : record.wait_ms.pending;
-    this._hatched(DRAFT, place.begin, place.begin + local / 1000, colour.answer, -1);
-    const from = this._x(since) + 3;
-    const room = this._x(place.begin) - 3 - from;
-    if (record.hit === null || room < 8) {
-      this._mark(record, place);
-      return;
-    }
+    this._hatched(ANSWER, place.begin, place.begin + local / 1000, colour.answer, -1);
+    this._branches(record, this._x(since) + 3, this._x(place.begin) - 4);
+    this._mark(record, place);
+  }
+
+  /** Squares for branches and a word for what the look-up gave, left of the look-up. */
+  _branches(record, left, right) {
+    const { pen, colour } = this;
     const size = 6;
-    const across = Math.max(1, Math.min(Math.floor(room / (size + 2)), Math.ceil(record.branches / 3)));
-    const shown = Math.min(record.branches, across * 3);
+    const most = 3 * Math.floor((right - left) / (size + 2));
+    if (record.hit === null || most < 3) return;
+    const shown = Math.min(record.branches, most);
+    const across = Math.ceil(shown / 3);
+    const from = right - across * (size + 2) + 2;
+    const word = record.hit ? `${record.depth} deep` : (SHORT[record.reason] ?? record.reason);
     pen.strokeStyle = colour.quiet;
     for (let number = 0; number < shown; number += 1) {
       const x = from + (number % across) * (size + 2);
-      const y = DRAFT.top + 5 + Math.floor(number / across) * (size + 2);
+      const y = ANSWER.top + ANSWER.height + 4 + Math.floor(number / across) * (size + 2);
       if (record.hit && number === 0) {
         pen.fillStyle = colour.hit;
         pen.fillRect(x, y, size, size);
       }
       pen.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
     }
-    this._words(record.hit ? `${record.branches}, ${record.depth} deep` : `${record.branches}`, `${record.branches}`,
-      from, room);
-    this._mark(record, place);
-  }
-
-  /** The longer text where there is room, else the shorter one, else none. */
-  _words(long, short, x, room) {
-    const { pen } = this;
-    pen.fillStyle = this.colour.text;
-    pen.textAlign = "left";
-    const text = [long, short].find((each) => pen.measureText(each).width <= room);
-    if (text !== undefined) pen.fillText(text, x, DRAFT.top + DRAFT.height - 10);
+    if (pen.measureText(word).width > right - left) return;
+    pen.fillStyle = colour.text;
+    pen.textAlign = "right";
+    pen.fillText(word, right, DRAFT.top + DRAFT.height - 9);
   }
 
   _mark(record, place) {
