@@ -1,4 +1,4 @@
-"""Pictures of the page at `/` for docs/serving.md, of a server that runs: `python scripts/page_pictures.py URL FOLDER`.
+"""Pictures of the page for docs/serving.md, from a running server: `page_pictures.py URL FOLDER [NAME ...]`.
 
 Needs the extra `test-browser`, Pillow, and a Chromium on the path.
 """
@@ -19,13 +19,13 @@ SHOTS = {
 COLOURS = 64  # of a picture, which keeps it small
 
 
-def main(url: str, folder: Path) -> None:
+def main(url: str, folder: Path, names: list[str]) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, options in SHOTS.items():
-            page = browser.new_page(**options)
+        for name in names or SHOTS:
+            page = browser.new_page(**SHOTS[name])
             page.set_default_timeout(300_000)
             page.goto(url)
             page.fill("#seed", "7")
@@ -52,4 +52,4 @@ def said(page, selector: str, words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

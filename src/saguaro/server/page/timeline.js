@@ -199,8 +199,8 @@ class Picture {
     this._hatched(TARGET, place.begin, deep, colour.wait, 1);
     this._block(TARGET, deep, place.ready, colour.handover);
     this._block(TARGET, place.ready, place.end, first ? colour["bonus-tint"] : colour.verify);
-    this._label(TARGET, place.ready, place.end, first ? `prompt ${Math.round(record.verify_ms)}` : `${record.accepted}/${record.proposed}`,
-      first ? colour.text : colour.panel);
+    const label = first ? `prompt ${Math.round(record.verify_ms)} ms` : `${record.accepted}/${record.proposed}`;
+    this._label(TARGET, place.ready, place.end, label, first ? colour.text : colour.panel);
   }
 
   /** From the look-up before to this one: branches that were open at its end, and what the look-up gave. */
