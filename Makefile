@@ -57,8 +57,8 @@ bench: install
 
 figures: install
 	$(BIN)/python scripts/figures.py
-	$(BIN)/python scripts/api_table.py
 	$(BIN)/saguaro figures --paper docs/figures
+	$(BIN)/python scripts/api_table.py
 
 lint: install
 	$(BIN)/ruff check .

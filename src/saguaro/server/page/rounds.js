@@ -20,8 +20,8 @@ const MISSES = {
 
 /** Reasons of misses where there is little room. */
 export const SHORT = {
-  k_not_covered: "no k",
-  token_not_covered: "no token",
+  k_not_covered: "other k",
+  token_not_covered: "other token",
   not_ready: "not ready",
   unused: "unused",
   no_draft: "no draft",
