@@ -28,13 +28,14 @@ COMMANDS = {
     "chat": "talk with a model in the terminal",
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
+    "train-draft": "distil a small draft for a target from prompts",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
     "figures": "draw the latency-throughput frontier of a record",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
 # Names that the design fixes and that a later version fills.
-NOT_YET = ("serve", "plan", "train-draft")
+NOT_YET = ("serve", "plan")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +95,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _module(command: str):  # type: ignore[no-untyped-def]  # a module with add_arguments and run
-    return importlib.import_module(f"saguaro.cli.{command}")
+    return importlib.import_module(f"saguaro.cli.{command.replace('-', '_')}")
 
 
 def _usage() -> str:
