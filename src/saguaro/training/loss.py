@@ -48,10 +48,7 @@ def kl(logits_RN: torch.Tensor, laws: Laws) -> torch.Tensor:
     p is brought to the sum 1 over what the draft can say: mass beyond its vocabulary cannot be learnt, and the law that
     is nearest then keeps the ratios of the rest.
     """
-    said_RK = laws.columns_RK >= 0
-    p_RK = torch.where(said_RK, laws.p_RK, 0.0)
-    total_R = (p_RK.sum(-1) + laws.rest_R).clamp(min=1e-9)
-    p_RK, rest_R = p_RK / total_R[:, None], laws.rest_R / total_R
+    said_RK, p_RK, rest_R = _within(laws)
     log_q_RK = logits_RN.gather(1, laws.columns_RK.clamp(min=0)) - logits_RN.logsumexp(-1, keepdim=True)
     kept_R = torch.where(said_RK, log_q_RK.exp(), 0.0).sum(-1)
     log_other_R = torch.log1p(-kept_R.clamp(max=ALMOST_ONE))
@@ -72,19 +69,51 @@ def backward(hidden_RH: torch.Tensor, head_NH: torch.Tensor, laws: Laws, *, comp
         compute: dtype of the products.
     """
     count = hidden_RH.shape[0]
-    leaf_RH = hidden_RH.detach().requires_grad_()
-    weight_NH = head_NH.detach().to(compute, copy=compute != head_NH.dtype).requires_grad_(head_NH.requires_grad)
-    total = 0.0
-    for begin in range(0, count, CHUNK):
-        part = slice(begin, min(count, begin + CHUNK))
-        loss = kl(head_logits(leaf_RH[part], weight_NH), laws.part(part.start, part.stop)).sum() / count
-        torch.autograd.backward(loss)
-        total += float(loss.detach())
-    if weight_NH.grad is not None:
-        gradient = weight_NH.grad.to(head_NH.dtype)
-        head_NH.grad = gradient if head_NH.grad is None else head_NH.grad + gradient
-    torch.autograd.backward(hidden_RH, leaf_RH.grad)
+    with torch.no_grad():
+        weight_NH = head_NH.to(compute)
+        slope_RH = torch.empty_like(hidden_RH)
+        slope_NH = torch.zeros_like(weight_NH) if head_NH.requires_grad else None
+        total = 0.0
+        for begin in range(0, count, CHUNK):
+            part = slice(begin, min(count, begin + CHUNK))
+            states_RH = hidden_RH[part].to(compute)
+            losses_R, slope_RN = slopes(head_logits(states_RH, weight_NH), laws.part(part.start, part.stop))
+            total += float(losses_R.sum()) / count
+            slope_RN = slope_RN.div_(count).to(compute)
+            slope_RH[part] = (slope_RN @ weight_NH).float()
+            if slope_NH is not None:
+                slope_NH.addmm_(slope_RN.T, states_RH)
+        if slope_NH is not None:
+            gradient = slope_NH.to(head_NH.dtype)
+            head_NH.grad = gradient if head_NH.grad is None else head_NH.grad + gradient
+    torch.autograd.backward(hidden_RH, slope_RH)
     return total
+
+
+def slopes(logits_RN: torch.Tensor, laws: Laws) -> tuple[torch.Tensor, torch.Tensor]:
+    """KL(p || q) at each position (R) and its gradient in the logits (R, N), which takes their memory's place.
+
+    With r the mass of the rest and Q the draft's mass of the kept tokens the gradient is q - p at these and
+    q * (1 - r / (1 - Q)) elsewhere: automatic differentiation would pass over the vocabulary several times more.
+    """
+    said_RK, p_RK, rest_R = _within(laws)
+    columns_RK = laws.columns_RK.clamp(min=0)
+    q_RN = logits_RN.softmax(-1)
+    q_RK = torch.where(said_RK, q_RN.gather(1, columns_RK), 0.0)
+    other_R = (1 - q_RK.sum(-1)).clamp(min=1 - ALMOST_ONE)
+    losses_R = torch.xlogy(p_RK, p_RK / q_RK.clamp(min=1e-38)).sum(-1) + torch.xlogy(rest_R, rest_R / other_R)
+    scale_R1 = (1 - rest_R / other_R)[:, None]
+    slope_RN = q_RN.mul_(scale_R1)
+    change_RK = torch.where(said_RK, q_RK * (1 - scale_R1) - p_RK, 0.0)
+    return losses_R, slope_RN.scatter_add_(1, columns_RK, change_RK)
+
+
+def _within(laws: Laws) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Which kept tokens the draft can say, and p over them and the rest, brought to the sum 1."""
+    said_RK = laws.columns_RK >= 0
+    p_RK = torch.where(said_RK, laws.p_RK, 0.0)
+    total_R = (p_RK.sum(-1) + laws.rest_R).clamp(min=1e-9)
+    return said_RK, p_RK / total_R[:, None], laws.rest_R / total_R
 
 
 @dataclass(frozen=True, eq=False)
