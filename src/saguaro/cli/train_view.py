@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.cli.bench_view import bar
+from saguaro.training.settings import PARTS, TRAINING
 
 if TYPE_CHECKING:
     from saguaro.training.loop import Report
-
-PARTS = 1000
-"""Parts of the bar of a training."""
 
 
 class View:
@@ -37,7 +35,7 @@ class View:
         """A stage begins."""
         self._line(name)
         self._bar.reset(self._task, total=total, description=name)
-        if name == "training":
+        if name == TRAINING:
             self._on_training()
 
     def advance(self, parts: int, note: str) -> None:

@@ -19,6 +19,8 @@ from saguaro.training.laws import law_path
 from saguaro.training.loss import Laws
 from saguaro.training.texts import Text, path_of, read
 
+PART = 8192
+"""Laws looked at together."""
 OPEN_ROWS = 16
 """Rows that are filled at a time: a piece goes into the first one that has room."""
 
@@ -91,8 +93,9 @@ class Corpus:
     def mass_by_token(self, vocab: int) -> torch.Tensor:
         """The mass that the laws give each token (V), float64."""
         mass_V = torch.zeros(vocab, dtype=torch.float64)
-        p_PK = self._log_p_PK.double().exp()
-        return mass_V.index_add_(0, self.ids_PK.flatten().long(), p_PK.flatten())
+        for ids_PK, log_p_PK in zip(self.ids_PK.split(PART), self._log_p_PK.split(PART), strict=True):
+            mass_V.index_add_(0, ids_PK.flatten().long(), log_p_PK.double().exp().flatten())
+        return mass_V
 
 
 class Rows:

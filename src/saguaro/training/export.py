@@ -22,6 +22,8 @@ from saguaro.training.draft_vocabulary import d2t
 from saguaro.training.folder import RECORD
 from saguaro.training.student import Student
 
+WEIGHTS = "model.safetensors"
+
 
 def stored_dtype(name: str) -> torch.dtype:
     """`float32` or `bfloat16`."""
@@ -50,11 +52,12 @@ def write(
     staging = out.with_name(out.name + ".writing")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
-    save_file(tensors, staging / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, staging / WEIGHTS, metadata={"format": "pt"})
     target.save_tokenizer(staging)
     (staging / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     (staging / RECORD).write_text(json.dumps(dict(record), indent=1) + "\n", encoding="utf-8")
     (staging / "README.md").write_text(card(record), encoding="utf-8")
+    (staging / WEIGHTS).chmod((staging / RECORD).stat().st_mode)  # the library makes files for their owner alone
     shutil.rmtree(out, ignore_errors=True)
     staging.replace(out)
 

@@ -71,7 +71,7 @@ def write_laws(
     open_model: Callable[[], CausalLM],
     *,
     top_k: Callable[[str], int],
-    goes_on: Callable[[], bool],
+    goes_on: Callable[[str], bool],
     on_shard: Callable[[int], None],
 ) -> list[str]:
     """Write the laws that are not there yet, and return the names of all shards that have them now.
@@ -81,7 +81,7 @@ def write_laws(
         names: shards whose texts are there.
         open_model: the target, loaded when laws are missing.
         top_k: tokens that a shard keeps of each law.
-        goes_on: asked before each shard; False ends it.
+        goes_on: asked before each shard is made, by name; False ends it.
         on_shard: told the positions of each shard.
     """
     reader: Reader | None = None
@@ -90,7 +90,7 @@ def write_laws(
         texts = read(path_of(folder, name))
         path = law_path(folder, name)
         if not path.exists():
-            if not goes_on():
+            if not goes_on(name):
                 break
             reader = reader or Reader(open_model())
             staging = path.with_name(path.name + ".writing")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ import torch
 
 from saguaro.engine.build import load
 from saguaro.engine.resolve import Plan
+from saguaro.errors import ConfigError
 from saguaro.llm import LLM
 from saguaro.models.checkpoint import Checkpoint
 from saguaro.training import export
@@ -27,7 +27,7 @@ from saguaro.training.draft_vocabulary import columns, likeliest
 from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest
 from saguaro.training.laws import write_laws
 from saguaro.training.loop import Report, Training
-from saguaro.training.settings import DataSettings, TrainSettings
+from saguaro.training.settings import PARTS, TRAINING, DataSettings, TrainSettings
 from saguaro.training.start import student_config, student_tensors
 from saguaro.training.student import Student
 from saguaro.training.texts import HELD_OUT, Job, Text, pieces, plan_jobs, shards_of, write_texts
@@ -153,52 +153,59 @@ def _data(asked: Asked, listener: Listener) -> list[str]:
         limit = None if asked.train.minutes is None else asked.train.minutes * 60 * asked.train.data_share
         return limit is None or used() < limit * share
 
-    write = partial(write_texts, work.path, open_llm=asked.open_llm, max_tokens=settings.max_tokens)
-    read = partial(write_laws, work.path, open_model=lambda: load(asked.plan.target, asked.plan))
     greedy = plan_jobs(asked.held_out, (0.0,), samples=1, seed=settings.seed + 1)
     sampled = plan_jobs(asked.held_out, (1.0,), samples=1, seed=settings.seed + 1)
     jobs = plan_jobs(asked.prompts, settings.temperatures, samples=settings.samples, seed=settings.seed)
-    shards = list(_all_shards(jobs, pieces(asked.own_text, settings.context)))
-    held: list[tuple[str, Sequence[Job | Text]]] = list(zip(HELD_OUT, (greedy, sampled), strict=True))
+    shards = [*zip(HELD_OUT, (greedy, sampled), strict=True), *_all_shards(jobs, _own_texts(asked))]
+    needed = {name for name, _ in shards[: len(HELD_OUT) + 1]}  # without these there is nothing to learn or to measure
 
     def told(texts: int, tokens: int) -> None:
         work.spend(DATA, used())
         listener.advance(texts, f"{tokens:,} tokens")
 
-    def first_or(share: float) -> Callable[[], bool]:
-        asked_before: list[int] = []
-
-        def goes_on() -> bool:
-            asked_before.append(1)  # one shard is made whatever the time, or there is nothing to learn from
-            return len(asked_before) == 1 or within(share)
-
-        return goes_on
-
-    listener.stage("texts of the target", sum(len(items) for _, items in (*held, *shards)))
-    write(held, goes_on=lambda: True, on_shard=told)
-    names = write(shards, goes_on=first_or(TEXTS_SHARE), on_shard=told)
-    listener.stage("the target's laws", len(names) + len(held))
-    read(HELD_OUT, top_k=lambda name: VALIDATION_TOP_K, goes_on=lambda: True, on_shard=lambda count: told(1, count))
-    names = read(names, top_k=lambda name: settings.top_k, goes_on=first_or(1.0), on_shard=lambda count: told(1, count))
+    listener.stage("texts of the target", sum(len(items) for _, items in shards))
+    names = write_texts(
+        work.path,
+        shards,
+        asked.open_llm,
+        max_tokens=settings.max_tokens,
+        goes_on=lambda name: name in needed or within(TEXTS_SHARE),
+        on_shard=told,
+    )
+    listener.stage("the target's laws", len(names))
+    names = write_laws(
+        work.path,
+        names,
+        lambda: load(asked.plan.target, asked.plan),
+        top_k=lambda name: VALIDATION_TOP_K if name in HELD_OUT else settings.top_k,
+        goes_on=lambda name: name in needed or within(1.0),
+        on_shard=lambda count: told(1, count),
+    )
+    names = [name for name in names if name not in HELD_OUT]
     work.write("shards", {"names": names})
     return names
 
 
-def _all_shards(jobs: Sequence[Job], own: Sequence[Text]):  # type: ignore[no-untyped-def]  # pairs of name and items
+def _own_texts(asked: Asked) -> list[Text]:
+    """The text file in pieces that student and target can run."""
+    return pieces(asked.own_text, min(asked.data.context, asked.plan.max_model_len))
+
+
+def _all_shards(jobs: Sequence[Job], own: Sequence[Text]) -> Iterator[tuple[str, Sequence[Job | Text]]]:
     """Shards of outputs and of one's own text in turns, so that a run cut short has both."""
-    made = [items for _, items in shards_of(jobs)]
-    given = [items for _, items in shards_of(own)]
-    order = sorted(
-        [((i + 1) / len(made), 0, items) for i, items in enumerate(made)]
-        + [((i + 1) / len(given), 1, items) for i, items in enumerate(given)],
-        key=lambda entry: entry[:2],
-    )
+    made, given = shards_of(jobs), shards_of(own)
+    order: list[tuple[float, int, Sequence[Job | Text]]] = [
+        ((place + 1) / len(shards), kind, items)
+        for kind, shards in enumerate((made, given))
+        for place, items in enumerate(shards)
+    ]
+    order.sort(key=lambda entry: entry[:2])
     for number, (_, _, items) in enumerate(order):
         yield f"{number:05d}", items
 
 
 @contextmanager
-def _threads(count: int):  # type: ignore[no-untyped-def]  # a context manager without value
+def _threads(count: int) -> Iterator[None]:
     """So many compute threads of torch; the number is put back."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
@@ -216,6 +223,9 @@ def _trained(
     corpus = Corpus(work.path, names)
     greedy, sampled = (Rows(Corpus(work.path, [name]), length=context, seed=None) for name in HELD_OUT)
     vocab, config = asked.target.config.vocab, asked.source.config
+    highest = max(max(text.tokens) for rows in (corpus, greedy.corpus, sampled.corpus) for text in rows.texts)
+    if highest >= config.vocab:
+        raise ConfigError(f"the texts hold token {highest}, and {asked.source.source} has {config.vocab} only.")
     ids_N = None
     if train.draft_vocab is not None:
         mass_V = corpus.mass_by_token(vocab)[: min(vocab, config.vocab)]
@@ -247,7 +257,7 @@ def _trained(
         on_curve=listener.point,
         should_stop=should_stop,
     )
-    listener.stage("training", 1000)
+    listener.stage(TRAINING, PARTS)
     ended = training.run()
     work.spend(TRAIN, training.seconds)
     if not ended:
@@ -280,7 +290,7 @@ def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Ma
             "dtype": asked.plan.target.dtype,
             "prompts": dict(asked.names),
             "texts": len(corpus.texts),
-            "own_texts": len(pieces(asked.own_text, asked.data.context)),
+            "own_texts": len(_own_texts(asked)),
             "positions": positions,
         },
         "training": {

@@ -12,6 +12,8 @@ from saguaro.registry import nearest
 
 TRAINED = ("layers", "head", "all")
 PRECISIONS = ("float32", "bfloat16")
+TRAINING, PARTS = "training", 1000
+"""Name of the last stage, and the parts that it is shown in."""
 DEFAULT_LAYERS = 4
 DEFAULT_EPOCHS = 4
 

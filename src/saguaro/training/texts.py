@@ -10,7 +10,7 @@ Must not know: laws, students. Tests: tests/training/test_texts.py.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,10 +61,9 @@ def pieces(tokens: Sequence[int], length: int) -> list[Text]:
     return [Text(tuple(cut), 1) for cut in cuts if len(cut) > 1]
 
 
-def shards_of(items: Sequence[Job] | Sequence[Text], first: int = 0) -> Iterator[tuple[str, Sequence[Job | Text]]]:
-    """Names and content of shards, numbered from `first`."""
-    for number, begin in enumerate(range(0, len(items), SHARD), start=first):
-        yield f"{number:05d}", items[begin : begin + SHARD]
+def shards_of(items: Sequence[Job] | Sequence[Text]) -> list[Sequence[Job | Text]]:
+    """The content of shards."""
+    return [items[begin : begin + SHARD] for begin in range(0, len(items), SHARD)]
 
 
 def write_texts(
@@ -73,7 +72,7 @@ def write_texts(
     open_llm: Callable[[], LLM],
     *,
     max_tokens: int,
-    goes_on: Callable[[], bool],
+    goes_on: Callable[[str], bool],
     on_shard: Callable[[int, int], None],
 ) -> list[str]:
     """Write the shards that are not there yet, and return the names of all that are there now.
@@ -83,7 +82,7 @@ def write_texts(
         shards: names and content; jobs are generated, texts written as they are.
         open_llm: the target, opened when a job is left to be done.
         max_tokens: longest output.
-        goes_on: asked before each shard; False ends it (time is over).
+        goes_on: asked before each shard is made, by name; False ends it (time is over).
         on_shard: told the texts and the new tokens of each shard.
 
     Raises:
@@ -95,7 +94,7 @@ def write_texts(
         for name, items in shards:
             path = path_of(folder, name)
             if not path.exists():
-                if not goes_on():
+                if not goes_on(name):
                     break
                 jobs = [item for item in items if isinstance(item, Job)]
                 if jobs and llm is None:
