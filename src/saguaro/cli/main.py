@@ -30,12 +30,13 @@ COMMANDS = {
     "calibrate": "measure a pair of models and write a profile of it",
     "train-draft": "distil a small draft for a target from prompts",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
-    "figures": "draw the latency-throughput frontier of a record",
+    "figures": "draw the latency-throughput frontier of a record, or the paper's figures",
+    "plan": "predict AR, SD and SSD for models and hardware that need not be here",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
 # Names that the design fixes and that a later version fills.
-NOT_YET = ("serve", "plan")
+NOT_YET = ("serve",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
