@@ -1,6 +1,6 @@
 """Tokenizer files of a directory: copied from another one, or written from what was read out of a GGUF file.
 
-Must not know: weights, requests. Tests: tests/training/test_export.py.
+Must not know: weights, requests. Tests: tests/models/test_tokenizer_files.py.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def card(record: Mapping[str, Any]) -> str:
         f"| started from | {model['source']}, layers {', '.join(map(str, model['layers']))} |",
         f"| parameters | {model['parameters']:,}, of which {model['trained_parameters']:,} were trained |",
         f"| head | {size} |",
-        f"| prompts | {texts}{own} |",
+        f"| prompts | {texts}{own}; {data['held_out_prompts']} prompts were held out |",
         f"| texts | {data['texts']:,} with {data['positions']:,} positions, written by the target as {data['dtype']} "
         f"at temperatures {at} |",
         f"| loss | KL to the target's law at each position ({data['top_k']} tokens and the rest) |",

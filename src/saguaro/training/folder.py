@@ -5,7 +5,7 @@
     spent.json   seconds used, by stage
 
 Work of other settings is never dropped unasked: texts may have cost hours. Must not know: what is in the files.
-Tests: tests/training/test_folder.py.
+Tests: tests/training/test_settings.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The training itself: steps of AdamW under a cosine schedule, measured along the way, saved so that it can go on.
 
 What a step does is a function of its number and of the settings, unless `minutes` are given: then the schedule follows
-the clock. Must not know: how data was made, files of results. Tests: tests/training/test_loop.py.
+the clock. Must not know: how data was made, files of results. Tests: tests/training/test_run.py.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Training:
                 self.save()
                 return False
             loss = self._step(self.rate(progress))
-            self.loss = loss if self.loss is None else SMOOTH * self.loss + (1 - SMOOTH) * loss
+            self.loss = self._smoothed(loss)
             now = self.clock()
             speed = (self.tokens - tokens_before) / max(1e-9, now - self._began)
             self.on_step(Report(self.step, self.steps, self.progress, self.loss, self.tokens, speed, self.seconds))
@@ -183,6 +183,11 @@ class Training:
         self.step += 1
         self.tokens += len(batch.laws_R)
         return loss
+
+    def _smoothed(self, loss: float) -> float:
+        """The mean of the first losses, then one that forgets the older ones."""
+        keep = min(SMOOTH, 1 - 1 / self.step)
+        return keep * (self.loss or 0.0) + (1 - keep) * loss
 
     def _point(self) -> None:
         """Measure the curve, keep it and save."""

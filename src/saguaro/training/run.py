@@ -292,6 +292,7 @@ def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Ma
             "texts": len(corpus.texts),
             "own_texts": len(_own_texts(asked)),
             "positions": positions,
+            "held_out_prompts": len(asked.held_out),
         },
         "training": {
             **asdict(asked.train),

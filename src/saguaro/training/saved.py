@@ -1,7 +1,7 @@
 """A training in one file: weights that learn, the optimiser's two means of each, and where it is.
 
 Restored, the run goes on bitwise as if it had not been stopped. Must not know: data.
-Tests: tests/training/test_loop.py.
+Tests: tests/training/test_run.py.
 """
 
 from __future__ import annotations
