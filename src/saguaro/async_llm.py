@@ -81,6 +81,14 @@ class AsyncLLM:
         """
         return Stream(self, self._intake.choice(prompt, params))
 
+    def streams(self, prompt: Prompt, params: SamplingParams | None = None) -> list[Stream]:
+        """One stream for each of the `n` choices of a prompt; any thread may ask for them.
+
+        Raises:
+            RequestRefused: at once, when the prompt cannot run.
+        """
+        return [Stream(self, choice) for choice in self._intake.choices([prompt], params)]
+
     async def chat(self, messages: Sequence[Mapping[str, Any]], params: SamplingParams | None = None) -> Completion:
         """Answer a conversation, rendered by the target's chat template."""
         return (await self._complete([self._intake.choice(self.chat_prompt(messages), params)]))[0]
@@ -119,6 +127,21 @@ class AsyncLLM:
     def mode(self) -> str:
         """`ar`, `sd` or `ssd`."""
         return self._driver.plan.mode
+
+    @property
+    def context(self) -> int:
+        """Prompt and output of a request together, in tokens, at most."""
+        return self._intake.plan.max_model_len
+
+    @property
+    def max_batch(self) -> int:
+        """Choices that run at once."""
+        return self._intake.plan.config.max_batch
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are taken: not after `close`, nor after the engine was lost."""
+        return self._driver.is_open
 
     async def configure(self, **changes: Any) -> None:
         """Change settings between rounds, as `LLM.configure` does."""
@@ -172,6 +195,21 @@ class Stream(AsyncIterator[Delta]):
         if delta is None:
             raise StopAsyncIteration
         return delta
+
+    async def completion(self) -> Completion:
+        """The whole answer at once, instead of its pieces: as `generate`, with its errors."""
+        try:
+            if self.client is None:
+                self.client = self._llm._start([self._choice], streams=False)
+            await self.client.finished()
+        finally:
+            self._end()
+        return self._choice.completion()
+
+    @property
+    def progress(self) -> Choice:
+        """What has come so far: tokens, text, counters, how it ended. It grows in the loop of the reader."""
+        return self._choice
 
     async def aclose(self) -> None:
         """End the request if it runs; a reader that waits gets no more pieces."""

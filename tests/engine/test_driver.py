@@ -166,7 +166,9 @@ def test_stopping_tells_every_owner_and_refuses_what_comes_later(driver: Driver[
     blocked.wait(LONG)
     driver.submit("late", [submission(3)])
     waiting: Future[int] = driver.call(lambda engine: 1)
+    assert driver.is_open
     ended = driver.stop()
+    assert not driver.is_open
     release.set()
     ended.result(LONG)
     assert sorted(told.lost) == [
@@ -193,6 +195,7 @@ def test_a_lost_engine_is_told_to_all_and_closed(
     assert owner == "a"
     assert message.startswith("WorkerDied: the ")
     assert str(error).rstrip(".") in message
+    assert not driver.is_open
     with pytest.raises(WorkerDied, match="make a new one"):
         driver.submit("b", [submission(2)])
     assert engine_of(driver).calls[-1] == "close"

@@ -16,10 +16,11 @@ PLUG_POINTS = {
     "saguaro.drafting.fallbacks",
     "saguaro.models.families",
     "saguaro.models.layers",
+    "saguaro.server.parsers",
     "saguaro.transport",
 }
 # Files of a plug folder that several members share and that are no members themselves.
-SHARED: dict[str, set[str]] = {}
+SHARED: dict[str, set[str]] = {"saguaro.server.parsers": {"call_scanner"}}
 
 
 def table_paths() -> dict[str, list[str]]:

@@ -12,13 +12,22 @@ import saguaro
 
 HEAVY = (
     "torch", "llguidance", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub",
-    "matplotlib",
+    "matplotlib", "fastapi", "uvicorn", "prometheus_client", "pydantic",
 )  # fmt: skip
 PUBLIC = Path(saguaro.__file__)
 
 
 @pytest.mark.parametrize(
-    "module", ["saguaro", "saguaro.theory", "saguaro.config", "saguaro.device", "saguaro.cli.main", "saguaro.workloads"]
+    "module",
+    [
+        "saguaro",
+        "saguaro.theory",
+        "saguaro.config",
+        "saguaro.device",
+        "saguaro.cli.main",
+        "saguaro.cli.serve",
+        "saguaro.workloads",
+    ],
 )
 def test_import_is_light(module):
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"

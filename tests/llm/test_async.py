@@ -84,6 +84,42 @@ def test_choices_come_prompt_by_prompt(llm: AsyncLLM) -> None:
     assert [(c.prompt_token_ids, c.index) for c in found] == [(p, i) for p in PROMPTS[:2] for i in range(2)]
 
 
+def test_one_stream_a_choice_whole_or_in_pieces(llm: AsyncLLM) -> None:
+    asked = replace(params(1.0), n=3)
+
+    async def scene() -> tuple[Any, ...]:
+        streams = llm.streams(PROMPTS[0], asked)
+        assert not any(stream.progress.tokens for stream in streams)
+        whole = await patiently(asyncio.gather(*(stream.completion() for stream in streams)))
+        [first, *_] = llm.streams(PROMPTS[0], asked)
+        pieces = [token async for delta in first for token in delta.token_ids]
+        return whole, pieces, first.progress.finish, await llm.generate(PROMPTS[0], asked)
+
+    whole, pieces, finish, wanted = asyncio.run(scene())
+    assert [each.token_ids for each in whole] == [each.token_ids for each in wanted]
+    assert [each.index for each in whole] == [0, 1, 2]
+    assert (pieces, finish) == (wanted[0].token_ids, wanted[0].finish_reason)
+    with pytest.raises(RequestRefused, match="the prompt is empty"):
+        llm.streams([])
+
+
+def test_a_whole_answer_that_nobody_waits_for_ends(llm: AsyncLLM) -> None:
+    async def scene() -> dict[str, Any]:
+        [stream] = llm.streams([1, 2, 3], LONG)
+        task = asyncio.create_task(stream.completion())
+        while not stream.progress.tokens:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await llm.statistics()
+
+    assert asyncio.run(scene())["running"] == 0
+
+
+def test_what_a_server_must_know(llm: AsyncLLM) -> None:
+    assert (llm.context, llm.max_batch, llm.is_open) == (128, 5, True)
+
+
 def test_a_chat_is_the_rendered_prompt(llm: AsyncLLM) -> None:
     messages = [{"role": "user", "content": "hi"}]
     answer = asyncio.run(llm.chat(messages, params(0.0)))

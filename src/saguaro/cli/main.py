@@ -26,6 +26,7 @@ COMMANDS = {
     "demo": "the same prompts by AR, SD and SSD, live, and a table",
     "generate": "continue one or several prompts",
     "chat": "talk with a model in the terminal",
+    "serve": "answer over HTTP as the OpenAI API does",
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
     "train-draft": "distil a small draft for a target from prompts",
@@ -35,8 +36,6 @@ COMMANDS = {
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
-# Names that the design fixes and that a later version fills.
-NOT_YET = ("serve",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,8 +78,6 @@ def _dispatch(arguments: list[str]) -> int:
 
         print(f"saguaro {version('saguaro-llm')}")
         return 0
-    if command in NOT_YET:
-        raise ConfigError(f"`saguaro {command}` is not built yet; built are: {', '.join(COMMANDS)}.")
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS) or "."
         raise ConfigError(f"unknown command {command!r}{hint} Commands: {', '.join(COMMANDS)}.")

@@ -131,6 +131,11 @@ class Driver(Generic[Owner]):
         """Those whose requests run; raises as `call`."""
         return self.call(lambda engine: list(dict.fromkeys(self._owners.values())))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are taken."""
+        return self._error is None and not self._stopping
+
     def stop(self) -> Future[None]:
         """Lose all requests and close the engine; the future tells when that is done. Stopping twice is fine."""
         self._stopping = True

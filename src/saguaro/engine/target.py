@@ -31,7 +31,7 @@ from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
 from saguaro.engine.shifting import Shifting
 from saguaro.engine.target_trace import trace_answers, trace_pass
 from saguaro.engine.trace import Ring
-from saguaro.engine.verifying import outcomes
+from saguaro.engine.verifying import asked_for_it, outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
 from saguaro.execution.runner import Runner
@@ -317,7 +317,7 @@ class TargetWorker:
     def _fail(self, sequence: Sequence, message: str) -> None:
         self._leave(sequence, keep=False)
         sequence.finish = "abort"
-        self.emit(Failure(sequence.request, "SaguaroError", message))
+        self.emit(Failure(sequence.request, "RequestRefused" if asked_for_it(sequence) else "SaguaroError", message))
 
     def _leave(self, sequence: Sequence, *, keep: bool = True) -> None:
         self.scheduler.leave(sequence, keep=keep)

@@ -75,3 +75,8 @@ def _failure(s: Sequence, logits_JV: torch.Tensor) -> str:
     if not bool(_empty(logits_JV).any()):
         return s.failure
     return NOTHING_LEFT if s.submission.sampling.bad_words else BEYOND_WORDS
+
+
+def asked_for_it(s: Sequence) -> bool:
+    """Whether the request itself is why nothing could be drawn: its grammar, or its grammar and its bad words."""
+    return s.grammar is not None and (bool(s.grammar.error) or s.failure in (NOTHING_LEFT, BEYOND_WORDS))
