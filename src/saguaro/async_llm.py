@@ -81,13 +81,21 @@ class AsyncLLM:
         """
         return Stream(self, self._intake.choice(prompt, params))
 
-    def streams(self, prompt: Prompt, params: SamplingParams | None = None) -> list[Stream]:
+    def streams(self, prompt: Prompt, params: SamplingParams | None = None, *, rounds: bool = False) -> list[Stream]:
         """One stream for each of the `n` choices of a prompt; any thread may ask for them.
+
+        Args:
+            prompt: a string, or a list of token ids.
+            params: default: `SamplingParams()`.
+            rounds: keep the records of rounds, which come with deltas and completions (docs/metrics.md).
 
         Raises:
             RequestRefused: at once, when the prompt cannot run.
         """
-        return [Stream(self, choice) for choice in self._intake.choices([prompt], params)]
+        choices = self._intake.choices([prompt], params)
+        for choice in choices:
+            choice.rounds = [] if rounds else None
+        return [Stream(self, choice) for choice in choices]
 
     async def chat(self, messages: Sequence[Mapping[str, Any]], params: SamplingParams | None = None) -> Completion:
         """Answer a conversation, rendered by the target's chat template."""

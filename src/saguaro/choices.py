@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from saguaro.algorithm.options import Sampling
 from saguaro.config import EngineConfig
 from saguaro.engine.counting import RoundCounter
 from saguaro.engine.resolve import Plan, resolve
+from saguaro.engine.round_log import round_fields
 from saguaro.engine.sequence import RoundReport, Submission
 from saguaro.engine.target import Failure
 from saguaro.errors import RequestRefused, SaguaroError
@@ -32,7 +33,10 @@ Prompt = str | Sequence[int]
 
 @dataclass
 class Choice:
-    """One request under way: its text so far and its counters. `speculating`: its rounds look a cache up."""
+    """One request under way: its text so far and its counters.
+
+    `speculating`: its rounds look a cache up. `rounds`: a record of each, with its tokens; None keeps none.
+    """
 
     index: int
     prompt: list[int]
@@ -49,6 +53,7 @@ class Choice:
     prompt_logprobs: list[TokenLogprob] | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     finish: FinishReason | None = None
+    rounds: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         self._counter = RoundCounter(self.metrics, prompt_tokens=len(self.prompt), looks_up=self.speculating)
@@ -56,17 +61,18 @@ class Choice:
     def add(self, report: RoundReport) -> Delta:
         """Take one round's tokens, up to the one that completes a stop string."""
         kept: list[int] = []
-        shown = ""
+        texts: list[str] = []
         for token in report.tokens:
             kept.append(token)
             text, stopped = self.stops.push(self.detokeniser.push([token]))
-            shown += text
+            texts.append(text)
             if stopped:
                 self.finish = "stop"
                 break
         if self.finish is None and report.finish is not None:
             self.finish = "stop" if report.finish == "stop" else "length"
-            shown += self._rest()
+            texts[-1] += self._rest()
+        shown = "".join(texts)
         origins = self._origins(report, len(kept))
         self.tokens += kept
         self.origins += origins
@@ -74,7 +80,8 @@ class Choice:
         self.logprobs += logprobs or []
         self.text += shown
         self._count(report, len(kept))
-        return Delta(shown, kept, self.finish, origins, self.metrics if self.finish else None, logprobs)
+        rounds = self._record(report, zip(kept, texts, origins, strict=True))
+        return Delta(shown, kept, self.finish, origins, self.metrics if self.finish else None, logprobs, rounds)
 
     def abort(self) -> Delta:
         """End here: what was held back is shown, no token is added."""
@@ -82,7 +89,7 @@ class Choice:
         shown = self._rest()
         self.text += shown
         logprobs: list[TokenLogprob] | None = None if self.params.logprobs is None else []
-        return Delta(shown, [], self.finish, [], self.metrics, logprobs)
+        return Delta(shown, [], self.finish, [], self.metrics, logprobs, None if self.rounds is None else [])
 
     def _rest(self) -> str:
         """The text that was held back, now that no token follows."""
@@ -97,6 +104,15 @@ class Choice:
             return ["prefill"] * count
         accepted = report.source if report.source in ("hit", "forced") else "fallback"
         return [accepted if i < report.accepted else "bonus" for i in range(count)]
+
+    def _record(self, report: RoundReport, tokens: Iterable[tuple[int, str, str]]) -> list[dict[str, Any]] | None:
+        """The record of a round, where records are kept; the text of a token is what it completed."""
+        if self.rounds is None:
+            return None
+        fields = round_fields(report, looks_up=self.speculating and report.looked)
+        each = [{"id": token, "text": text, "origin": origin} for token, text, origin in tokens]
+        self.rounds.append({**fields, "tokens": each})
+        return self.rounds[-1:]
 
     def _count(self, report: RoundReport, kept: int) -> None:
         self._counter.add(report, kept)
@@ -118,6 +134,7 @@ class Choice:
             logprobs=None if self.params.logprobs is None else self.logprobs,
             origins=self.origins,
             prompt_logprobs=None if self.prompt_logprobs is None else [None, *self.prompt_logprobs],
+            rounds=self.rounds,
         )
 
 
@@ -263,6 +280,8 @@ def merged(first: Delta, second: Delta) -> Delta:
     first.origins.extend(second.origins)
     if first.logprobs is not None:
         first.logprobs.extend(second.logprobs or [])
+    if first.rounds is not None:
+        first.rounds.extend(second.rounds or [])
     return replace(first, text=first.text + second.text, finish_reason=second.finish_reason, metrics=second.metrics)
 
 

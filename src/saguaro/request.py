@@ -285,7 +285,8 @@ class Completion:
 
     `text` ends before a stop string; `token_ids` keeps everything up to the token that completed it, and the stop id.
     `seed` is the key that was used, also when the system chose it. `logprobs` has one entry for each token,
-    `prompt_logprobs` one for each of the prompt, of which the first is None.
+    `prompt_logprobs` one for each of the prompt, of which the first is None. `rounds` are the records of its rounds
+    where they were asked for (`AsyncLLM.streams`; docs/metrics.md).
     """
 
     text: str
@@ -298,11 +299,15 @@ class Completion:
     logprobs: list[TokenLogprob] | None = None
     origins: list[str] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob | None] | None = None
+    rounds: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of a stream: new text (whole characters only), its tokens and where each token came from."""
+    """A piece of a stream: new text (whole characters only), its tokens and where each token came from.
+
+    `rounds` are as in `Completion`; the texts of their tokens make up `text`.
+    """
 
     text: str
     token_ids: list[int]
@@ -310,6 +315,7 @@ class Delta:
     origins: list[str] = field(default_factory=list)
     metrics: RequestMetrics | None = None
     logprobs: list[TokenLogprob] | None = None
+    rounds: list[dict[str, Any]] | None = None
 
 
 def _pairs(bias: Any) -> tuple[tuple[int, float], ...]:

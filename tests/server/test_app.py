@@ -304,7 +304,7 @@ def test_the_schema_is_served_and_true(server):
     assert {*PATHS} - {"/openapi.json"} <= {*schema["paths"]}
     assert set(schema["paths"]) == {
         CHAT, TEXT, "/v1/responses", "/v1/models",
-        "/v1/models/{name}", "/tokenize", "/detokenize", "/health", "/metrics",
+        "/v1/models/{name}", "/tokenize", "/detokenize", "/health", "/state", "/metrics", "/", "/page/{name}",
     }  # fmt: skip
     chat = schema["components"]["schemas"]["ChatRequest"]
     assert chat["additionalProperties"] is False

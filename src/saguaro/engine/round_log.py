@@ -1,6 +1,7 @@
 """A JSON line for each round of each request, written by the parent as the reports come in.
 
 A line says which outcome was looked up, what that gave, and how the proposal fared; docs/metrics.md defines the fields.
+The same record, with the tokens of the round, can come with the answer of a request (`choices.py`).
 Must not know: engines, how a round runs. Tests: tests/engine/test_round_log.py.
 """
 
@@ -76,11 +77,14 @@ class RoundLog:
 
 def fields_of(request: int, index: int, report: RoundReport, *, looks_up: bool) -> dict[str, Any]:
     """The fields of a line. `looks_up`: the round looked a cache up (SSD)."""
+    return {"request": request, "index": index, **round_fields(report, looks_up=looks_up)}
+
+
+def round_fields(report: RoundReport, *, looks_up: bool) -> dict[str, Any]:
+    """What a round did, whoever it belongs to."""
     lookup = report.lookup
     hit = report.source == "hit"
     return {
-        "request": request,
-        "index": index,
         "round": report.round,
         "k": lookup.accepted,
         "bonus": lookup.bonus,

@@ -20,8 +20,8 @@ from starlette.middleware.cors import CORSMiddleware
 from saguaro.errors import SaguaroError
 from saguaro.registry import nearest
 from saguaro.server import errors
-from saguaro.server.doorway import App, Doorway
-from saguaro.server.endpoints import chat, completions, responses, state
+from saguaro.server.doorway import PAGE_FOLDER, App, Doorway
+from saguaro.server.endpoints import chat, completions, page, responses, state
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
 from saguaro.server.streaming import Json
@@ -42,7 +42,7 @@ BODIES: dict[str, type[BaseModel]] = {
     "/detokenize": DetokenizeRequest,
 }
 FIELDS = frozenset({*ChatRequest.model_fields, *CompletionRequest.model_fields})
-PATHS = (*BODIES, "/v1/models", "/health", "/metrics", "/openapi.json")
+PATHS = (*BODIES, "/", "/v1/models", "/health", "/state", "/metrics", "/openapi.json")
 """What is served; everything else counts as `other` in the metrics, so that nobody can fill them with names."""
 STATUSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody} for status in (400, 401, 404, 408, 413, 422, 429, 500, 503)
@@ -54,7 +54,7 @@ def build_app(front: Front) -> App:
     api = build_api(front)
 
     def count(path: str, status: int) -> None:
-        front.metrics.answered(path if path in PATHS else "other", status)
+        front.metrics.answered(path if path in PATHS else "/" if path.startswith(PAGE_FOLDER) else "other", status)
 
     app: App = Doorway(api, front.options, count=count, closing=lambda: front.closing)
     if front.options.origins:
@@ -76,6 +76,7 @@ def build_api(front: Front) -> FastAPI:
     )
     for part in (chat, completions, responses, state):
         api.include_router(part.routes(front))
+    api.include_router(page.routes())
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)

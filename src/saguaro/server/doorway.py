@@ -25,9 +25,11 @@ log = logging.getLogger(__name__)
 
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
-OPEN_PATHS = ("/health",)
-"""Paths that need no key: a health check has none."""
-WATCHED_PATHS = ("/health", "/metrics")
+HEALTH = "/health"
+PAGE_FOLDER = "/page/"
+OPEN_PATHS = (HEALTH, "/")
+"""Paths that need no key, those of the page's files besides: a health check has none, and the page asks for it."""
+WATCHED_PATHS = (HEALTH, "/metrics", "/state")
 """Paths that are asked all the time: only what is wrong there is worth a line."""
 USABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -84,9 +86,9 @@ class Doorway:
 
     def _refusal(self, scope: Any, headers: dict[bytes, bytes]) -> ApiError | None:
         options = self._options
-        if self._closing() and scope["path"] not in OPEN_PATHS:
+        if self._closing() and scope["path"] != HEALTH:
             return ApiError(503, "the server is stopping; try again later.", code="stopping", retry_after=5)
-        if options.api_keys and scope["path"] not in OPEN_PATHS:
+        if options.api_keys and not _open(scope["path"]):
             given = headers.get(b"authorization", b"").decode("latin-1")
             if not key_fits(given, options.api_keys):
                 return ApiError(
@@ -111,6 +113,10 @@ class Doorway:
             return message
 
         return bounded
+
+
+def _open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(PAGE_FOLDER)
 
 
 async def send_error(error: ApiError, send: Send) -> None:

@@ -81,7 +81,8 @@ class Front:
         Raises:
             RequestRefused: a prompt cannot run.
         """
-        return [stream for prompt in asked.prompts for stream in self.llm.streams(prompt, asked.params)]
+        prompts, params, rounds = asked.prompts, asked.params, asked.rounds
+        return [stream for prompt in prompts for stream in self.llm.streams(prompt, params, rounds=rounds)]
 
     def end_all(self, error: ApiError) -> None:
         """End every call under way."""

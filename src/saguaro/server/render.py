@@ -82,11 +82,20 @@ class Writer:
 
 
 def choice(
-    index: int, finish: str | None, logprobs: Any, metrics: RequestMetrics | None, **body: Any
+    index: int,
+    finish: str | None,
+    logprobs: Any,
+    metrics: RequestMetrics | None,
+    rounds: Sequence[dict[str, Any]] | None = None,
+    **body: Any,
 ) -> dict[str, Any]:
-    """One choice, whole or a piece; `metrics` only where the request asked for them."""
+    """One choice, whole or a piece; `metrics` and `rounds` only where the request asked for them."""
     found = {"index": index, **body, "logprobs": logprobs, "finish_reason": finish}
-    return found if metrics is None else {**found, "metrics": metrics.to_dict()}
+    if metrics is not None:
+        found["metrics"] = metrics.to_dict()
+    if rounds is not None:
+        found["saguaro"] = {"rounds": list(rounds)}
+    return found
 
 
 def message(answer: Answer, call_ids: Iterable[str]) -> dict[str, Any]:

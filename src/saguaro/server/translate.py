@@ -60,6 +60,7 @@ class Asked:
         scores_only: the one generated token is not shown (`max_tokens` 0).
         reader: makes a reader for each answer.
         reasons: the answer may have reasoning to be split off.
+        rounds: records of the rounds come with the answer.
     """
 
     prompts: list[list[int]]
@@ -68,6 +69,7 @@ class Asked:
     scores_only: bool = False
     reader: MakeReader = AnswerReader
     reasons: bool = False
+    rounds: bool = False
 
 
 def check_text(request: BaseModel) -> None:
@@ -116,7 +118,7 @@ def asked_of_chat(request: ChatRequest, tokenizer: TextCodec, parsers: Parsers, 
             single=request.parallel_tool_calls is False,
         )
 
-    return Asked([prompt], params, reader=reader, reasons=reasoning is not None)
+    return Asked([prompt], params, reader=reader, reasons=reasoning is not None, rounds=_wants_rounds(request))
 
 
 def asked_of_completion(request: CompletionRequest, tokenizer: TextCodec) -> Asked:
@@ -141,7 +143,7 @@ def asked_of_completion(request: CompletionRequest, tokenizer: TextCodec) -> Ask
     if request.echo:
         skip = params.skip_special_tokens
         echoes = [each if isinstance(each, str) else tokenizer.decode(each, skip_special=skip) for each in given]
-    return Asked(prompts, params, echoes=echoes, scores_only=scores_only)
+    return Asked(prompts, params, echoes=echoes, scores_only=scores_only, rounds=_wants_rounds(request))
 
 
 def asked_of_response(request: ResponsesRequest, tokenizer: TextCodec, parsers: Parsers, *, context: int) -> Asked:
@@ -195,6 +197,10 @@ def sampling_params(request: Generation, **more: Any) -> SamplingParams:
     if request.top_k is not None:
         values["top_k"] = 0 if request.top_k == -1 else request.top_k
     return SamplingParams(**{**values, **_form(request), **more})
+
+
+def _wants_rounds(request: Generation) -> bool:
+    return request.saguaro is not None and bool(request.saguaro.rounds)
 
 
 def encode_chat(

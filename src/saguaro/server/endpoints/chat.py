@@ -41,6 +41,7 @@ class ChatForm(ChoicesForm):
             render.finish_reason(completion.finish_reason, called=bool(found.calls)),
             self._logprobs(completion.logprobs),
             completion.metrics if self.reports else None,
+            completion.rounds,
             message=render.message(found, ids),
         )
 
@@ -53,12 +54,13 @@ class ChatForm(ChoicesForm):
         pieces = reader.push(delta.text)
         if delta.finish_reason is not None:
             pieces += reader.finish()
-        if not pieces and delta.logprobs:
-            pieces = [Piece("content", "")]  # every token's entry is sent, also of one whose text is held back
+        if not pieces and (delta.logprobs or delta.rounds):
+            pieces = [Piece("content", "")]  # what is told of a token is sent, also when its text is held back
         for place, piece in enumerate(pieces):
             entries = delta.logprobs if place == 0 else None if delta.logprobs is None else []
             written = render.delta(piece, self._call_id(index, piece.number))
-            yield render.choice(index, None, self._logprobs(entries), None, delta=written)
+            rounds = delta.rounds if place == 0 else None
+            yield render.choice(index, None, self._logprobs(entries), None, rounds, delta=written)
         if delta.finish_reason is not None:
             finish = render.finish_reason(delta.finish_reason, called=bool(reader.answer.calls))
             yield render.choice(index, finish, None, delta.metrics if self.reports else None, delta={})

@@ -39,7 +39,7 @@ class TextForm(ChoicesForm):
             entries += zip(completion.token_ids, completion.logprobs, strict=True)
         logprobs = None if completion.logprobs is None else self._logprobs(index, entries)
         metrics = completion.metrics if self.reports else None
-        return render.choice(index, finish, logprobs, metrics, text=text)
+        return render.choice(index, finish, logprobs, metrics, completion.rounds, text=text)
 
     def beginnings(self, count: int) -> Iterator[dict[str, Any]]:
         for index in range(count if self.asked.echoes is not None else 0):
@@ -49,13 +49,13 @@ class TextForm(ChoicesForm):
         if self.asked.scores_only:
             yield render.choice(index, "length", None, None, text="")
             return
-        if not delta.text and not delta.logprobs and delta.finish_reason is None:
+        if not (delta.text or delta.logprobs or delta.rounds or delta.finish_reason):
             return
         logprobs = None
         if delta.logprobs is not None:
             logprobs = self._logprobs(index, zip(delta.token_ids, delta.logprobs, strict=True))
         metrics = delta.metrics if self.reports else None
-        yield render.choice(index, delta.finish_reason, logprobs, metrics, text=delta.text)
+        yield render.choice(index, delta.finish_reason, logprobs, metrics, delta.rounds, text=delta.text)
 
     def _echo(self, index: int) -> str:
         echoes = self.asked.echoes

@@ -1,10 +1,12 @@
-"""What is served and how it does: `/v1/models`, `/tokenize`, `/detokenize`, `/health`, `/metrics`.
+"""What is served and how it does: `/v1/models`, `/tokenize`, `/detokenize`, `/health`, `/state`, `/metrics`.
 
 Must not know: how text is generated. Tests: tests/server/.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from fastapi import APIRouter
@@ -15,7 +17,16 @@ from saguaro.server.front import Front
 from saguaro.server.streaming import Json
 from saguaro.server.translate import encode_chat
 from saguaro.server.wire.requests import DetokenizeRequest, TokenizeRequest
-from saguaro.server.wire.responses import HealthReport, Model, ModelList, Text, Tokens
+from saguaro.server.wire.responses import (
+    DraftState,
+    EngineState,
+    ErrorBody,
+    HealthReport,
+    Model,
+    ModelList,
+    Text,
+    Tokens,
+)
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,6 +68,14 @@ def routes(front: Front) -> APIRouter:
         report = {"status": found.status, "reason": found.reason, "mode": front.llm.mode}
         return Json(report, status_code=found.http_status)
 
+    @router.get("/state", responses={200: {"model": EngineState}, 503: {"model": ErrorBody}}, tags=["state"])
+    async def state() -> Response:
+        """How the engine decodes now: mode and gear, lookahead, budget, and how busy its draft was."""
+        found = await front.watch.statistics()
+        if found is None:
+            raise ApiError(503, "the engine has said nothing for a while.", code="engine_silent")
+        return Json(_state(front, found))
+
     @router.get("/metrics", tags=["state"])
     async def metrics() -> Response:
         """What Prometheus reads."""
@@ -72,6 +91,25 @@ def _model(front: Front, name: str) -> dict[str, Any]:
         "created": front.created,
         "owned_by": "saguaro",
         "max_model_len": front.llm.context,
+    }
+
+
+def _state(front: Front, found: Mapping[str, Any]) -> dict[str, Any]:
+    plan, gears, draft = found["plan"], found["gears"], found.get("draft")
+    mode = plan["mode"]
+    return {
+        "model": front.name,
+        "mode": mode,
+        "gear": gears["gear"],
+        "lookahead": None if mode == "ar" else gears["lookahead"],
+        "budget": gears["budget"] if mode == "ssd" else None,
+        "verification": plan["verification"],
+        "context": front.llm.context,
+        "max_batch": front.llm.max_batch,
+        "running": found["running"],
+        "waiting": found["waiting"],
+        "draft_name": None if plan["draft"] is None else PurePath(plan["draft"]).name,  # not where it lies
+        "draft": None if draft is None else {name: draft[name] for name in DraftState.model_fields},
     }
 
 

@@ -29,6 +29,12 @@ class StreamOptions(Wire):
     include_obfuscation: bool | None = Field(None, description=NO_EFFECT, json_schema_extra=INERT)
 
 
+class Extension(Wire):
+    """What this server tells beyond the API, where it is asked to."""
+
+    rounds: bool | None = Field(None, description="A record of each round, with its tokens and where they came from.")
+
+
 class TextFormat(Wire):
     """Any text."""
 
@@ -132,6 +138,9 @@ class Generation(Wire):
         None, description="Tokens proposed at a time at most; 0 decodes without the draft. Changes speed, never text."
     )
     return_metrics: bool | None = Field(None, description="Put the counters of docs/metrics.md into each choice.")
+    saguaro: Extension | None = Field(
+        None, description='`{"rounds": true}` puts `saguaro.rounds` into each choice: records as in docs/metrics.md.'
+    )
     response_format: ResponseFormat | None = Field(
         None, description="`text`, `json_object` or `json_schema`; exact under speculation."
     )

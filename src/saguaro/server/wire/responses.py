@@ -99,6 +99,48 @@ class AnswerMessage(Shape):
     tool_calls: list[ToolCall] | None = None
 
 
+class RoundToken(Shape):
+    """A token, the text that it completed, and where it came from (`prefill`, `hit`, `fallback`, `forced`, `bonus`)."""
+
+    id: int
+    text: str
+    origin: Literal["prefill", "hit", "fallback", "forced", "bonus"]
+
+
+class RoundWaits(Shape):
+    """Milliseconds between the outcome and the verification."""
+
+    depth: float
+    pending: float
+    handover: float
+
+
+class Round(Shape):
+    """The record of a round (docs/metrics.md); the first one is the end of prefill."""
+
+    round: int
+    k: int | None
+    bonus: int | None
+    source: str
+    hit: bool | None
+    reason: str | None
+    proposed: int
+    accepted: int
+    depth: int
+    branches: int
+    wait_ms: RoundWaits
+    verify_ms: float
+    rows: int
+    time: float
+    tokens: list[RoundToken]
+
+
+class Told(Shape):
+    """What a request asked for by its field `saguaro`."""
+
+    rounds: list[Round]
+
+
 class ChatChoice(Shape):
     """One answer."""
 
@@ -107,6 +149,7 @@ class ChatChoice(Shape):
     logprobs: ChatLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "abort"]
     metrics: dict[str, Any] | None = None
+    saguaro: Told | None = None
 
 
 class ChatCompletion(Shape):
@@ -153,6 +196,7 @@ class ChunkChoice(Shape):
     logprobs: ChatLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "abort"] | None
     metrics: dict[str, Any] | None = None
+    saguaro: Told | None = None
 
 
 class ChatChunk(Shape):
@@ -183,6 +227,7 @@ class TextChoice(Shape):
     logprobs: TextLogprobs | None
     finish_reason: Literal["stop", "length", "abort"] | None
     metrics: dict[str, Any] | None = None
+    saguaro: Told | None = None
 
 
 class TextCompletion(Shape):
@@ -234,6 +279,31 @@ class HealthReport(Shape):
     status: Literal["alive", "degraded", "dead", "stopping"]
     reason: str | None
     mode: str
+
+
+class DraftState(Shape):
+    """What the draft has done so far."""
+
+    steps: int
+    busy_seconds: float
+    idle_seconds: float
+
+
+class EngineState(Shape):
+    """Answer of `/state`: how the engine decodes now. K and B are null where nothing is proposed."""
+
+    model: str
+    mode: Literal["ar", "sd", "ssd"]
+    gear: Literal["ar", "sd", "ssd"]
+    lookahead: int | None
+    budget: int | None
+    verification: str
+    context: int
+    max_batch: int
+    running: int
+    waiting: int
+    draft_name: str | None
+    draft: DraftState | None
 
 
 class ResponseText(Shape):
