@@ -57,6 +57,7 @@ bench: install
 
 figures: install
 	$(BIN)/python scripts/figures.py
+	$(BIN)/saguaro figures --paper docs/figures
 	$(BIN)/python scripts/api_table.py
 
 lint: install

@@ -103,13 +103,13 @@ def test_on_a_real_terminal(tmp_path):
     os.close(theirs)
     screen = Screen(mine)
     try:
-        screen.wait_for("ready", "> ")
+        screen.wait_for("ready", ">")
         os.write(mine, b"lng\x1b[D\x1b[Do\x05\r")  # an o between l and n
         screen.wait_for("begun")
         process.send_signal(signal.SIGINT)
-        screen.wait_for("[stopped]", "> ")
+        screen.wait_for("[stopped]", ">")
         os.write(mine, b"short\r")
-        screen.wait_for("done", "> ")
+        screen.wait_for("done", ">")
         os.write(mine, b"\x04")
         assert process.wait(20) == 0
     finally:

@@ -38,6 +38,7 @@ def test_where_it_is_told(here, record, tmp_path):
         (("RECORD", "--out", "/no/such/folder/a.png"), "make it first"),
         (("RECORD", "--out", "a.gif"), "one of .png"),
         (("RECORD", "--titel", "x"), "did you mean '--title'"),
+        (("RECORD", "--paper", "x"), "takes no RECORD"),
     ],
 )
 def test_refusals(here, record, arguments, message):

@@ -15,6 +15,7 @@ def test_every_setting_has_a_flag():
     known = set(build_parser("serve").known())
     settings = {field.name for field in fields(ServerOptions)} - {"quiet_seconds"}
     assert settings == set(LIMITS) | set(own)
+    assert "--max-waiting" not in known  # the engine would refuse with a 400 where the queue says 429
     assert {*own.values(), *("--" + name.replace("_", "-") for name in LIMITS)} <= known
 
 

@@ -177,7 +177,7 @@ def test_what_is_returned_is_not_overwritten_by_the_next_call(harness):
 def test_the_pool_says_what_it_needs(harness):
     config = harness.model.config
     assert harness.model.max_positions == min(config.max_position, 8192)
-    assert harness.model.head_ids_S is None
+    assert harness.model.short_head is None
     assert harness.run(sentence(0, 2)).shape == (2, config.vocab)
 
 

@@ -126,6 +126,12 @@ def test_laws_and_row_states_cross(ends: tuple[TargetPort, DraftPort]) -> None:
     for depth in range(2):
         draft.publish_laws(0, depth, laws[depth])
     assert torch.equal(target.laws(0, 2), laws)
+    draft.publish_laws(0, 0, torch.tensor([0.25, 0.75]), torch.tensor([9, 2], dtype=torch.int32))
+    draft.publish_laws(0, 1, torch.tensor([0.5, 0.5]))
+    some = torch.zeros(2, 16)
+    some[0, 9], some[0, 2], some[1, :2] = 0.25, 0.75, 0.5
+    found = target.laws(0, 2)  # as wide as it need be
+    assert torch.equal(torch.nn.functional.pad(found, (0, 16 - found.shape[1])), some)
     assert not target.caught_up(0, 5)
     draft.set_row(0, 5, caught_up=True, full_round=2)
     assert target.caught_up(0, 5)

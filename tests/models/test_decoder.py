@@ -108,7 +108,7 @@ def test_a_shortlist_keeps_columns_of_the_head(save_tiny, logits_of):
     checkpoint, ops = open_checkpoint(str(directory)), make_ops("torch", "float32")
     whole = logits_of(build_model(checkpoint, ops), [5, 6, 7])
     model = build_model(checkpoint, ops, head_ids=[3, 90, 7])
-    assert model.head_ids_S.tolist() == [3, 90, 7]
+    assert model.short_head.ids_S.tolist() == [3, 90, 7]
     torch.testing.assert_close(logits_of(model, [5, 6, 7]), whole[:, [3, 90, 7]])
 
 

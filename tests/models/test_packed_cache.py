@@ -53,16 +53,16 @@ def test_the_second_start_packs_nothing_and_computes_the_same_bits(name, tmp_pat
     assert only_file(tmp_path).suffix == ".packed", "nothing temporary is left"
 
 
-def test_shortlists_kinds_and_models_have_files_of_their_own(tmp_path, logits_of):
+def test_kinds_and_models_have_files_of_their_own_and_short_heads_share_them(tmp_path, logits_of):
     whole = logits_of(build("toy:llama", "int8", tmp_path), IDS)
     short = build("toy:llama", "int8", tmp_path, head_ids=[7, 3])
     short = build("toy:llama", "int8", tmp_path, head_ids=[7, 3])
-    assert short.head_ids_S.tolist() == [7, 3]
+    assert short.short_head.ids_S.tolist() == [7, 3]
     assert torch.equal(logits_of(short, IDS), whole[:, [7, 3]])
     build("toy:llama", "bfloat16", tmp_path)
     build("toy:llama?seed=1", "int8", tmp_path)
     build("toy:truncate=1:toy:llama", "int8", tmp_path)
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 DAMAGE = {

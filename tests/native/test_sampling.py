@@ -26,7 +26,7 @@ def scores(logits_RV, keys, temperature_R, ids_V):
 
 
 def ranked(scores_V, ids_V, n):
-    order = sorted(range(len(ids_V)), key=lambda i: (-float(scores_V[i]), int(ids_V[i])))[:n]
+    order = sorted(range(len(ids_V)), key=lambda i: (-float(scores_V[i]), i))[:n]  # ties: the first column
     return [int(ids_V[i]) for i in order], [float(scores_V[i]) for i in order]
 
 
@@ -80,7 +80,7 @@ def test_best_tokens_equal_the_whole_computation(vocab, rows, temperature, sprea
     logits = torch.randn(rows, vocab, generator=generator) * spread
     logits[torch.rand(rows, vocab, generator=generator) < 0.2] = -math.inf
     logits[:, 0] = spread
-    ids = torch.randperm(151_936, generator=generator)[:vocab].sort()[0].int() if shortlist else None
+    ids = torch.randperm(151_936, generator=generator)[:vocab].int() if shortlist else None
     all_ids = ids if shortlist else torch.arange(vocab)
     keys = [row_key(seed, 0, position) for position in range(rows)]
     temperatures = torch.full((rows,), 0.0 if temperature < 1e-20 else temperature)

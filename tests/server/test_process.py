@@ -54,7 +54,7 @@ def test_the_official_client_and_a_drain():
         check_client(client)
         pieces: list[str] = []
         stream = client.chat.completions.create(
-            model="toy", messages=MESSAGES, stream=True, max_tokens=600, seed=1, extra_body={"ignore_eos": True}
+            model="toy", messages=MESSAGES, stream=True, max_tokens=400, seed=1, extra_body={"ignore_eos": True}
         )
         next(iter(stream))
         process.send_signal(signal.SIGTERM)

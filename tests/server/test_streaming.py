@@ -165,3 +165,16 @@ def test_an_early_end_is_an_error_event_without_done(how, words):
     assert "secret" not in error["message"]
     assert DONE not in peer.bodies
     assert peer.sent[-1]["more_body"] is False
+
+
+def test_a_send_that_fails_is_a_client_that_left(caplog):
+    class Broken(Peer):
+        async def send(self, message):
+            if message["type"] == "http.response.body":
+                raise BrokenPipeError
+            await super().send(message)
+
+    log = []
+    peer = Broken()
+    assert asyncio.run(play(frames([b"a"], log, never=True), peer)) == (0, 0)
+    assert (log, peer.bodies, caplog.records) == (["closed"], [], [])

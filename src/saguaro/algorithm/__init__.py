@@ -7,7 +7,8 @@ call the very same functions. Reading order:
     noise               numbers from keys: the hash, Gumbel noise, keyed uniforms
     ranking             the best entries of a row, exact in ties
     sampling            logits -> scores -> law; drawing a token by noise or from a law
-    verify              both ways to verify (DESIGN D1), the residual law
+    agreement           verification by shared noise: integers alone
+    verify              verification by rejection (DESIGN D1), the residual law
     saguaro_sampling    Section 4.2
     outcomes            Section 4.1: which outcomes to prepare, given the counts of a fan-out policy
     odds                how likely each outcome is by the draft's own scores (DESIGN D8)

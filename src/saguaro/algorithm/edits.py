@@ -27,7 +27,7 @@ def edit_(
     """Change one row in place.
 
     Args:
-        logits_V: raw logits of the token after `prompt` and `output`; a shortlist head may leave high ids out.
+        logits_V: raw logits of the token after `prompt` and `output`; column = id, the last ids may be left out.
         sampling: the options.
         prompt: token ids before the output.
         output: what has been generated, tokens under verification before this position included.

@@ -1,4 +1,4 @@
-"""Both ways to verify a proposal (DESIGN D1), and the laws behind the second one.
+"""Verification by rejection (DESIGN D1), and the laws behind it; by shared noise: `agreement`, named here too.
 
 Section 2.1: a token is accepted with probability min(1, p/q); after the first rejection the bonus token comes from
 the residual law, proportional to max(p - q, 0); after none, from p itself. One function serves greedy, sampled, hit,
@@ -13,27 +13,10 @@ from collections.abc import Sequence
 
 import torch
 
+from saguaro.algorithm.agreement import verify_shared_noise as verify_shared_noise
 from saguaro.algorithm.sampling import draw_from_law, uniform
 from saguaro.algorithm.terms import DenseLaw, Outcome, PointMassLaw, Proposal, UniformLaw
 from saguaro.errors import ProtocolError
-
-
-def verify_shared_noise(target_tokens: Sequence[int], draft_tokens: Sequence[int]) -> Outcome:
-    """Accept drafted tokens while they equal what the target drew itself.
-
-    Args:
-        target_tokens: J ids, the target's own draw at each position, each given the drafted tokens before it.
-        draft_tokens: d <= J - 1 ids of the proposal.
-
-    Returns:
-        The outcome; its bonus token is the target's own token at the first difference.
-    """
-    accepted = 0
-    for drawn, drafted in zip(target_tokens, draft_tokens, strict=False):
-        if drawn != drafted:
-            break
-        accepted += 1
-    return Outcome(accepted, target_tokens[accepted])
 
 
 def verify_rejection(

@@ -1,6 +1,6 @@
-"""`saguaro figures`: the latency-throughput frontier of a record, as a picture.
+"""`saguaro figures`: the latency-throughput frontier of a record as a picture, or the paper's figures, simulated.
 
-Must not know: what numbers mean (bench/frontier.py). Tests: tests/cli/test_figures.py.
+Must not know: what numbers mean (bench/frontier.py, figures/). Tests: tests/cli/test_figures.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from saguaro.errors import ConfigError
 
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
-    parser.add_argument("record", type=Path, metavar="RECORD", help="what `saguaro bench --json` wrote")
+    parser.add_argument("record", type=Path, nargs="?", metavar="RECORD", help="what `saguaro bench --json` wrote")
+    parser.add_argument(
+        "--paper",
+        type=Path,
+        metavar="FOLDER",
+        help="Figures 3 to 7 of the paper, published and simulated, into a folder",
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a .png, .svg or .pdf (default: the record's name with .png)"
     )
@@ -26,6 +32,12 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw the picture and say where it is."""
+    if options.paper is not None:
+        return _paper(options)
+    if options.record is None:
+        raise ConfigError(
+            "the following arguments are required: RECORD, or --paper FOLDER; see `saguaro figures --help`."
+        )
     out = options.out or options.record.with_suffix(".png")
     if not out.resolve().parent.is_dir():
         raise ConfigError(f"the folder of {out} does not exist; make it first.")
@@ -35,4 +47,18 @@ def run(options: argparse.Namespace) -> int:
 
     draw(read_record(options.record), out, per_device=options.per_device, title=options.title)
     print(f"drawn: {out}")
+    return 0
+
+
+def _paper(options: argparse.Namespace) -> int:
+    if options.record is not None or options.out is not None or options.per_device or options.title:
+        raise ConfigError("--paper draws the paper's figures and takes no RECORD, --out, --per-device or --title.")
+    if options.paper.exists() and not options.paper.is_dir():
+        raise ConfigError(f"{options.paper} is a file; --paper names a folder.")
+
+    from saguaro.figures.draw import draw_all
+    from saguaro.figures.series import every
+
+    for path in draw_all(every(), options.paper):
+        print(f"written: {path}")
     return 0

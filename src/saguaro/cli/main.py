@@ -31,12 +31,13 @@ COMMANDS = {
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
-    "figures": "draw the latency-throughput frontier of a record",
+    "figures": "draw the latency-throughput frontier of a record, or the paper's figures",
+    "plan": "predict AR, SD and SSD for models and hardware that need not be here",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
 # Names that the design fixes and that a later version fills.
-NOT_YET = ("plan", "train-draft")
+NOT_YET = ("train-draft",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

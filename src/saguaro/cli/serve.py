@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
     for name, (kind, text) in LIMITS.items():
         flag = "--" + name.replace("_", "-")
         group.add_argument(flag, dest=name, type=kind, default=argparse.SUPPRESS, metavar="X", help=text)
-    add_engine_flags(parser)
+    add_engine_flags(parser, without=("max_waiting",))  # --max-queue bounds the queue, and its refusal is a 429
 
 
 def run(options: argparse.Namespace) -> int:

@@ -3,7 +3,8 @@
 `shared_noise`: the candidates of a position are ranked by noisy score; the first is the draft's token, the others are
 its guesses of the bonus token (DESIGN D1, Section 4.1). `rejection`: candidates are ranked by logit; the token is
 drawn from the processed law, with the top F_k scaled by C when Saguaro sampling is on (Section 4.2), with a number
-keyed by position, round and branch and used for nothing else. Must not know: rows, channels, clocks. Tests:
+keyed by position, round and branch and used for nothing else. Where the drafter knows some tokens only, rows stay as
+narrow as it gives them, and `ids` says which token a column is (int32). Must not know: rows, channels, clocks. Tests:
 tests/lossless/.
 """
 
@@ -34,6 +35,13 @@ class Due(NamedTuple):
     branch: tuple[int, int] | None
 
 
+class Law(NamedTuple):
+    """The law q of one drawn token under `rejection`: float32, over `ids_S` or over 0, 1, ... (None)."""
+
+    values_S: torch.Tensor
+    ids_S: torch.Tensor | None
+
+
 class Drawer:
     """Ranks and draws under one set of settings.
 
@@ -57,11 +65,11 @@ class Drawer:
         self._calibration = calibration
         self._count = candidates_listed(candidates)
 
-    def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw]) -> list[Guesses]:
+    def rank(self, logits_WV: torch.Tensor, draws: Sequence[Draw], ids_V: torch.Tensor | None = None) -> list[Guesses]:
         """Candidates of each row, best first: enough for the largest F_k beside a sent token."""
         if self._settings.rejection:
             draws = [replace(d, sampling=GREEDY) for d in draws]
-        ranked, scores = top_candidates(logits_WV, draws, self._count)
+        ranked, scores = top_candidates(logits_WV, draws, self._count, ids_V)
         guesses = [
             Guesses(tokens, guess_odds(row, self._calibration), row) for tokens, row in zip(ranked, scores, strict=True)
         ]
@@ -82,15 +90,16 @@ class Drawer:
         draws: Sequence[Draw],
         guesses: Sequence[Guesses],
         due: Sequence[Due | None],
-    ) -> list[tuple[int, torch.Tensor | None] | None]:
-        """The draft's token at each position where one is due, and its law q (V) float32 under `rejection`.
+        ids_V: torch.Tensor | None = None,
+    ) -> list[tuple[int, Law | None] | None]:
+        """The draft's token at each position where one is due, and its law under `rejection`.
 
         `laws_WV` is what `laws` gave, `guesses` what `rank` gave.
         """
         if laws_WV is None:
             return [None if d is None else (g.tokens[0], None) for d, g in zip(due, guesses, strict=True)]
         rows = [row for row, one in enumerate(due) if one is not None]
-        drawn: list[tuple[int, torch.Tensor | None] | None] = [None] * len(due)
+        drawn: list[tuple[int, Law | None] | None] = [None] * len(due)
         if not rows:
             return drawn
         laws_DV = laws_WV[rows]
@@ -110,8 +119,8 @@ class Drawer:
             numbers.append(number)
         if self._settings.saguaro_c < 1:
             laws_DV = saguaro_sampling.scale(laws_DV, counts, self._settings.saguaro_c)
-        for row, token, law_V in zip(rows, sampling.draw_from_law(laws_DV, numbers), laws_DV, strict=True):
-            drawn[row] = (token, law_V)
+        for row, column, law_V in zip(rows, sampling.draw_from_law(laws_DV, numbers), laws_DV, strict=True):
+            drawn[row] = (column if ids_V is None or column < 0 else int(ids_V[column]), Law(law_V, ids_V))
         return drawn
 
     def _scaled(self, one: Due) -> int:

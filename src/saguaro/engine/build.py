@@ -14,13 +14,15 @@ from saguaro.algorithm.suffix_index import Corpus
 from saguaro.config import fan_out_lists
 from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
+from saguaro.drafting.shortlist import SIZE, first_ids
 from saguaro.engine.draft import DraftWorker
 from saguaro.engine.from_profile import calibration, running_evidence
 from saguaro.engine.proposing import Settings
-from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, SHORTLIST, Placement, Plan
+from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, Placement, Plan
 from saguaro.engine.scheduler import Limits
 from saguaro.engine.target import Event, TargetWorker
 from saguaro.engine.trace import Ring
+from saguaro.errors import ConfigError
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
 from saguaro.models.build import build_model, make_ops
@@ -32,15 +34,14 @@ from saguaro.paging import PagePool
 from saguaro.transport.base import DraftPort
 
 
-def load(place: Placement, plan: Plan, *, shortlist: int | None = None) -> CausalLM:
-    """The model of a placement, packed for its dtype; its head keeps the first `shortlist` ids (None: all)."""
+def load(place: Placement, plan: Plan, **head: Any) -> CausalLM:
+    """The model of a placement, packed for its dtype. `head`: what `build_model` is told of a short head."""
     hub = Path(plan.hub_cache) if plan.hub_cache else None
     cache = Path(plan.cache_dir) if plan.cache_dir else None
     checkpoint = open_checkpoint(place.source, hub_cache=hub)
     team = Team(place.device.cores) if place.device.threads > 1 else None
     ops = make_ops("native", place.dtype, team=team)
-    head_ids = range(shortlist) if shortlist is not None and shortlist < checkpoint.config.vocab else None
-    return build_model(checkpoint, ops, max_positions=place.max_positions + 64, cache_dir=cache, head_ids=head_ids)
+    return build_model(checkpoint, ops, max_positions=place.max_positions + 64, cache_dir=cache, **head)
 
 
 def settings_of(plan: Plan) -> Settings:
@@ -117,9 +118,8 @@ def build_drafter(plan: Plan) -> Drafter:
     place, config = plan.draft, plan.config
     assert place is not None
     options: dict[str, Any] = dict(config.drafter_options)
-    shortlist = options.pop("shortlist", SHORTLIST if place.dtype in ("int8", "int4") else None)
-    # A draft whose table is padded further than the target's must not draw what the target does not have.
-    model = load(place, plan, shortlist=min(shortlist or plan.vocab, plan.vocab))
+    size = options.pop("shortlist", SIZE if place.dtype in ("int8", "int4") else None)
+    model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
     return DRAFTERS.get(config.drafter)(
         model,
         num_slots=place.num_pages * config.page_size,
@@ -127,6 +127,23 @@ def build_drafter(plan: Plan) -> Drafter:
         max_positions=place.max_positions,
         **options,
     )
+
+
+def _short_head(place: Placement, plan: Plan, size: Any, spare: Any) -> dict[str, Any]:
+    """What the head of a draft keeps: all (an empty answer), or a shortlist of `size` tokens.
+
+    A draft whose table is padded further than the target's must not draw what the target does not have.
+    """
+    hub = Path(plan.hub_cache) if plan.hub_cache else None
+    target, draft = (open_checkpoint(each.source, hub_cache=hub).config for each in (plan.target, place))
+    vocab = min(plan.vocab, draft.vocab)
+    for name, value in (("shortlist", size), ("spare", spare)):
+        if value is not None and not isinstance(value, int):
+            raise ConfigError(f"drafter option {name!r} is a number of tokens, not {value!r}.")
+    if size is None or size >= vocab:
+        return {} if vocab == draft.vocab else {"head_ids": range(vocab)}
+    ids, fixed = first_ids(size, vocab=vocab, spare=spare, always=target.stop_ids | draft.stop_ids)
+    return {"head_ids": ids, "fixed": fixed}
 
 
 def build_draft(plan: Plan, port: DraftPort) -> DraftWorker:

@@ -18,7 +18,7 @@ from saguaro.algorithm.odds import UNCALIBRATED, Calibration, Guesses
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.rounds import EndedRound
 from saguaro.drafting.drafters.base import Drafter
-from saguaro.drafting.drawer import Drawer
+from saguaro.drafting.drawer import Drawer, Law
 from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.draft_row import Branch, DraftRow
@@ -139,7 +139,7 @@ class DraftWorker:
         def step(span: Span) -> None:
             logits_WV = self.drafter.run([span])
             assert logits_WV is not None
-            self._drawer.rank(logits_WV, [draw] * len(span.tokens))
+            self._drawer.rank(logits_WV, [draw] * len(span.tokens), self.drafter.token_ids)
 
         times = measure_rows(step, self.pool, rows, **sizes)
         if beside or not self.times.known():
@@ -161,6 +161,8 @@ class DraftWorker:
             self._configure(message)
         elif isinstance(message, Admit):
             grammar = self._grammar(message)
+            options = message.sampling
+            self.drafter.expect([*(token for token, _ in options.logit_bias), *options.stop_ids, *message.tokens])
             row = DraftRow(message, self.cache, self.drafter.max_positions, grammar)
             self.rows[message.request] = row
             self._tell(row)
@@ -175,6 +177,7 @@ class DraftWorker:
             self._predictor.learn(row, message)
             sources, targets = row.decide(message)
             self.drafter.move(sources, targets)
+            self.drafter.expect(row.tokens[message.base :])
             if row.waiting is not None:
                 self._fill(row)
                 self._answer(row)
@@ -277,8 +280,9 @@ class DraftWorker:
             for position in range(last - w.span.wanted + 1, last + 1):
                 draws.append(w.row.draw(position, w.branch))
                 owners.append((w, position))
-        edit_rows_(logits_WV, draws)
-        ranked = self._drawer.rank(logits_WV, draws) if draws else []
+        ids_V = self.drafter.token_ids
+        edit_rows_(logits_WV, draws, ids_V)
+        ranked = self._drawer.rank(logits_WV, draws, ids_V) if draws else []
         laws_WV = self._drawer.laws(logits_WV, draws) if draws else None
         for w in work:
             if w.branch is None:
@@ -288,7 +292,7 @@ class DraftWorker:
             else:
                 w.branch.slots.append(w.span.slots[0])
         due = [due_at(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
-        drawn = self._drawer.draw(laws_WV, draws, ranked, due)
+        drawn = self._drawer.draw(laws_WV, draws, ranked, due, ids_V)
         for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
             if w.branch is None:
                 w.row.ranked.append(guesses)
@@ -303,11 +307,11 @@ class DraftWorker:
         for row in {id(w.row): w.row for w in work}.values():
             self._tell(row)
 
-    def _tail_token(self, row: DraftRow, token: int, law_V: torch.Tensor | None) -> None:
+    def _tail_token(self, row: DraftRow, token: int, law: Law | None) -> None:
         assert row.waiting is not None
         row.proposal.append(token)
-        if law_V is not None:
-            row.laws.append(law_V)
+        if law is not None:
+            row.laws.append(law)
         self._fill(row)
         self._publish_proposal(row, row.waiting)
 
@@ -331,14 +335,12 @@ class DraftWorker:
             kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
             self.port.publish(row.row, PENDING_INDEX, Entry(row.waiting, tuple(row.proposal), kind | LAST), fresh=True)
 
-    def _branch_token(
-        self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law_V: torch.Tensor | None
-    ) -> None:
+    def _branch_token(self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law: Law | None) -> None:
         branch.ranked.append(guesses)
         branch.tokens.append(token)
         branch.worth *= guesses.of(token)
-        if law_V is not None:
-            branch.laws.append(law_V)
+        if law is not None:
+            branch.laws.append(law)
         else:
             self._fill(row, branch)
             self._publish_branch(row, branch, fresh=False)
@@ -362,7 +364,7 @@ class DraftWorker:
         if self.settings.rejection:
             start = 0 if first else len(row.proposal) - 1
             for depth in range(start, len(row.proposal)):
-                self.port.publish_laws(row.row, depth, row.laws[depth])
+                self.port.publish_laws(row.row, depth, *row.laws[depth])
         kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
         fresh = first or len(row.proposal) == 1
         self.port.publish(row.row, PENDING_INDEX, Entry(key, tuple(row.proposal), kind), fresh=fresh)

@@ -16,10 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import torch
-
 from saguaro.algorithm.odds import Guesses
 from saguaro.config import MAX_BUDGET
+from saguaro.drafting.drawer import Law
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
 from saguaro.models.grammar import Follower
@@ -44,7 +43,7 @@ class Branch:
     ranked: list[Guesses] = field(default_factory=list)
     odds: float = 1.0
     worth: float = 1.0
-    laws: list[torch.Tensor] = field(default_factory=list)
+    laws: list[Law] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     ended: bool = False
 
@@ -64,7 +63,7 @@ class DraftRow:
         self.grammar = grammar
         self.tokens = list(admit.tokens)
         self.proposal: list[int] = []
-        self.laws: list[torch.Tensor] = []
+        self.laws: list[Law] = []
         self.ranked: list[Guesses] = []
         self.predicted = -1
         self.after_hit = True

@@ -30,9 +30,9 @@ TRIAL_ROUNDS, TRIAL_ROWS = 5, 12
 TRIAL_SHARE = 0.004
 """Share of the time that the trials of one gear may take from the others."""
 LEAST_LOSS, UNTRIED_LOSS = 0.05, 0.25
-"""A trial is expected to cost at least this share of its time: branches are dropped at each change. The first trial of a
-gear more, since a draft that was idle begins with proposals of unknown worth: at 8 rows one gives .75 of AR's tokens
-where theory, and the same gear later on, say .95.
+"""A trial is expected to cost at least this share of its time: branches are dropped at each change. The first trial of
+a gear more, since a draft that was idle begins with proposals of unknown worth: at 8 rows one gives .75 of AR's
+tokens where theory, and the same gear later on, say .95.
 """
 MOST_FAILURES = 4
 SETTLING_ROUNDS = 2

@@ -28,7 +28,6 @@ DEFAULT_MAX_MODEL_LEN = 8192
 KV_BYTES = 2 << 30
 """Default budget for keys and values of one model; fewer when the rows need fewer."""
 DEFAULT_LOOKAHEAD, DEFAULT_BUDGET = 4, 8
-SHORTLIST = 65536
 
 
 @dataclass(frozen=True)

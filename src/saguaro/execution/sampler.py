@@ -7,6 +7,7 @@ never on the batch. Must not know: proposals, outcomes, caches. Tests: tests/exe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,12 +47,25 @@ class Draw:
         return None if self.allowed is None else self.allowed.only
 
 
-def edit_rows_(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> None:
-    """Bias, penalties, grammar and bans of each row, in place; before anything is drawn or ranked."""
+def edit_rows_(logits_RV: torch.Tensor, draws: Sequence[Draw], ids_V: torch.Tensor | None = None) -> None:
+    """Bias, penalties, grammar and bans of each row, in place; before anything is drawn or ranked.
+
+    `ids_V` (int32): token of each column, where column is not id.
+    """
     for row, one in enumerate(draws):
         if one.sampling.edited:
             banned_V = None if one.allowed is None else one.allowed.banned_V
-            edit_(logits_RV[row], one.sampling, one.prompt, one.output, banned_V)
+            row_V = logits_RV[row] if ids_V is None else _by_token(logits_RV[row], ids_V)
+            edit_(row_V, one.sampling, one.prompt, one.output, banned_V)
+            if ids_V is not None:
+                logits_RV[row] = row_V[ids_V]
+
+
+def _by_token(values_S: torch.Tensor, ids_S: torch.Tensor) -> torch.Tensor:
+    """Logits of some tokens as a row over all ids up to the largest; the others cannot come."""
+    row_V = torch.full((int(ids_S.max()) + 1,), -math.inf)
+    row_V[ids_S] = values_S
+    return row_V
 
 
 def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
@@ -67,20 +81,21 @@ def draw_tokens(logits_RV: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
 
 
 def top_candidates(
-    logits_RV: torch.Tensor, draws: Sequence[Draw], count: int
+    logits_RV: torch.Tensor, draws: Sequence[Draw], count: int, ids_V: torch.Tensor | None = None
 ) -> tuple[list[list[int]], list[list[float]]]:
     """The `count` likeliest tokens of each row under its noise, best first, and their noisy scores: what the draft
-    expects the target to draw.
+    expects the target to draw. `ids_V` (int32): token of each column, where column is not id.
     """
     count = min(count, logits_RV.shape[1])
     ids_Rn = torch.empty(len(draws), count, dtype=torch.int32)
     scores_Rn = torch.empty(len(draws), count, dtype=torch.float32)
-    native.top_noisy(logits_RV, *_keys_and_temperatures(draws), ids_Rn, scores_Rn)
+    native.top_noisy(logits_RV, *_keys_and_temperatures(draws), ids_Rn, scores_Rn, token_ids_V=ids_V)
     ranked, scores = ids_Rn.tolist(), scores_Rn.tolist()
     for row, one in enumerate(draws):
         if one.sampling.filtered:
-            best = torch.topk(_filtered_scores(logits_RV[row : row + 1], one), count)
-            ranked[row], scores[row] = best.indices.tolist(), best.values.tolist()
+            best = torch.topk(_filtered_scores(logits_RV[row : row + 1], one, ids_V), count)
+            ids_n = best.indices if ids_V is None else ids_V[best.indices]
+            ranked[row], scores[row] = ids_n.tolist(), best.values.tolist()
         fine = sum(1 for score in scores[row] if score > float("-inf"))
         ranked[row], scores[row] = ranked[row][:fine], scores[row][:fine]
     return ranked, scores
@@ -114,9 +129,9 @@ def filters(options: Sampling) -> tuple[float, float, float, float]:
     return options.temperature, options.top_k, options.top_p, options.min_p
 
 
-def _filtered_scores(logits_1V: torch.Tensor, one: Draw) -> torch.Tensor:
+def _filtered_scores(logits_1V: torch.Tensor, one: Draw, ids_V: torch.Tensor | None = None) -> torch.Tensor:
     """Noisy scores of one row under its filters; what is filtered out is -inf."""
     scores_1V = sampling.processed_scores(logits_1V, *filters(one.sampling))
     gumbel_V = torch.empty(scores_1V.shape[1], dtype=torch.float32)
-    native.gumbel(one.key, gumbel_V)
+    native.gumbel(one.key, gumbel_V, token_ids_V=ids_V)
     return scores_1V[0] + gumbel_V

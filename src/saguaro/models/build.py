@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from saguaro.errors import ConfigError
 from saguaro.models import packed_cache
 from saguaro.models.causal_lm import CausalLM
@@ -20,6 +18,7 @@ from saguaro.models.decoder import Decoder, DecoderWeights, pack_weights
 from saguaro.models.layers import LAYER_OPS
 from saguaro.models.layers.base import LayerOps
 from saguaro.models.markov import MarkovModel
+from saguaro.models.short_head import ShortHead
 from saguaro.models.toy import ToyCheckpoint
 
 
@@ -45,6 +44,7 @@ def build_model(
     max_positions: int | None = None,
     cache_dir: Path | None = None,
     head_ids: Sequence[int] | None = None,
+    fixed: int | None = None,
 ) -> CausalLM:
     """Read and pack the weights and build the model.
 
@@ -53,7 +53,8 @@ def build_model(
         ops: the arithmetic, from `make_ops`.
         max_positions: positions that will be asked for; by default the model's own, at most 8,192.
         cache_dir: folder of packed weights; None packs every time.
-        head_ids: tokens that the head keeps (a draft's shortlist); column i of the logits is token head_ids[i].
+        head_ids: tokens that the head of a draft keeps; column i of the logits is token head_ids[i]. None keeps all.
+        fixed: so many of them are meant to stay (`ShortHead`).
 
     Raises:
         ConfigError, WeightsError: the checkpoint cannot be read as this kind.
@@ -63,31 +64,31 @@ def build_model(
         if head_ids is not None:
             raise ConfigError("a table model has no head to cut down; leave the shortlist out.")
         return MarkovModel(config, checkpoint.markov, pool_dtype=ops.pool_dtype, max_positions=max_positions)
-    head_ids_S = None if head_ids is None else torch.tensor(list(head_ids), dtype=torch.int64)
 
     def pack() -> DecoderWeights:
-        return pack_weights(config, checkpoint.weights(), ops, head_ids_S=head_ids_S)
+        return pack_weights(config, checkpoint.weights(), ops)
 
     if cache_dir is None or not ops.layout:
         weights = pack()
     else:
-        path, key = _cache_place(cache_dir, checkpoint, ops, head_ids)
-        weights = packed_cache.load_or_pack(path, key, ops, num_layers=config.num_layers, pack=pack)
-    return Decoder(config, weights, ops, max_positions=max_positions)
+        path, key = _cache_place(cache_dir, checkpoint, ops)
+        weights = packed_cache.load_or_pack(
+            path, key, ops, num_layers=config.num_layers, pack=pack, map_head=head_ids is not None
+        )
+    short_head = None if head_ids is None else ShortHead(weights.head, head_ids, ops, fixed=fixed)
+    return Decoder(config, weights, ops, max_positions=max_positions, short_head=short_head)
 
 
-def _cache_place(
-    cache_dir: Path, checkpoint: Checkpoint, ops: LayerOps, head_ids: Sequence[int] | None
-) -> tuple[Path, str]:
+def _cache_place(cache_dir: Path, checkpoint: Checkpoint, ops: LayerOps) -> tuple[Path, str]:
     """Where the packed weights lie, and the key that tells whether they are still the right ones.
 
-    The place depends on what was asked for, the key also on the files' content and on the kernels: an update of either
-    replaces the file instead of leaving gigabytes behind.
+    The place depends on what was asked for, the key also on the files' content, on the kernels and on the order of the
+    file: an update of any replaces the file instead of leaving gigabytes behind. A short head takes its rows from the
+    same file.
     """
-    shortlist = "" if head_ids is None else ",".join(str(token) for token in head_ids)
-    key = packed_cache.cache_key(checkpoint.fingerprint, ops.layout, shortlist)
+    key = packed_cache.cache_key(checkpoint.fingerprint, ops.layout, packed_cache.ORDER)
     source = Path(checkpoint.source)
     where = str(source.resolve()) if os.path.exists(source) else checkpoint.source
     name = "".join(letter if letter.isalnum() else "-" for letter in source.stem)[-40:]
-    place = packed_cache.cache_key(where, ops.kind, shortlist)
+    place = packed_cache.cache_key(where, ops.kind)
     return cache_dir / f"{name}-{ops.kind}-{place[:12]}.packed", key

@@ -13,6 +13,7 @@ import torch
 
 from saguaro.attention.base import AttentionPlan
 from saguaro.models.config import ModelConfig
+from saguaro.models.short_head import ShortHead
 
 
 class LayerPool(Protocol):
@@ -36,14 +37,14 @@ class CausalLM(Protocol):
         config: sizes; `config.num_layers`, `num_kv_heads` and `head_dim` say what pool is needed.
         pool_dtype: element type of that pool.
         max_positions: positions that the model can be asked for are 0 ... max_positions - 1.
-        head_ids_S: token id of each column of the logits where the head is a shortlist; None where column = id.
+        short_head: the head where it has some of the vocabulary only (of a draft); None where column = id.
         weight_bytes: bytes of weights that one pass with logits reads; divided by bandwidth, a floor on its time.
     """
 
     config: ModelConfig
     pool_dtype: torch.dtype
     max_positions: int
-    head_ids_S: torch.Tensor | None
+    short_head: ShortHead | None
     weight_bytes: int
 
     def forward(
@@ -58,5 +59,5 @@ class CausalLM(Protocol):
         ...
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
-        """Logits (R, V) float32 of some rows of what `forward` returned."""
+        """Logits (R, V) float32, or (R, S) of a short head, of some rows of what `forward` returned."""
         ...

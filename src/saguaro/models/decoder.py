@@ -22,6 +22,7 @@ from saguaro.models.causal_lm import LayerPool
 from saguaro.models.config import ModelConfig
 from saguaro.models.layers.base import LayerOps, Linear
 from saguaro.models.rope import rope_tables
+from saguaro.models.short_head import ShortHead
 from saguaro.models.weights.names import EMBEDDING, FINAL_NORM, HEAD, layer_name, parameters
 from saguaro.models.weights.source import Ledger, WeightSource
 
@@ -44,53 +45,43 @@ class LayerWeights:
 
 @dataclass(frozen=True, eq=False)
 class DecoderWeights:
-    """All weights of a decoder, packed by the operations that will use them.
-
-    `head_ids_S` lists the token of each logit column where the head is a shortlist.
-    """
+    """All weights of a decoder, packed by the operations that will use them."""
 
     embedding_VH: torch.Tensor
     layers: tuple[LayerWeights, ...]
     final_norm_H: torch.Tensor
     head: Linear
-    head_ids_S: torch.Tensor | None = None
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of linears that one forward pass with logits reads."""
+    def layer_bytes(self) -> int:
+        """Bytes of linears that one forward pass reads; the head not counted."""
         parts = [part for layer in self.layers for part in (layer.qkv, layer.o, layer.gate_up, layer.down)]
-        return sum(part.nbytes for part in parts) + self.head.nbytes
+        return sum(part.nbytes for part in parts)
 
 
-def pack_weights(
-    config: ModelConfig, source: WeightSource, ops: LayerOps, *, head_ids_S: torch.Tensor | None = None
-) -> DecoderWeights:
+def pack_weights(config: ModelConfig, source: WeightSource, ops: LayerOps) -> DecoderWeights:
     """Read every parameter exactly once and pack it, one layer at a time.
 
     Args:
         config: what to expect.
         source: the tensors.
         ops: packs them.
-        head_ids_S: keep only these rows of the head (a draft's shortlist), in this order.
 
     Raises:
         WeightsError: a parameter is missing, of another shape, or was never used.
     """
     ledger = Ledger(source, parameters(config))
 
-    def pack_head(head_VH: torch.Tensor) -> Linear:
-        return ops.pack(head_VH if head_ids_S is None else head_VH.index_select(0, head_ids_S), role="head")
-
     # An untied head is done before the embedding is read: each may be a gigabyte until it is packed.
-    head = None if config.tied else pack_head(ledger.take(HEAD))
+    head = None if config.tied else ops.pack(ledger.take(HEAD), role="head")
     embedding_VH = ledger.take(EMBEDDING)
-    head = pack_head(embedding_VH) if head is None else head
+    head = ops.pack(embedding_VH, role="head") if head is None else head
     table_VH = ops.table(embedding_VH)
     del embedding_VH
     layers = tuple(_pack_layer(config, ledger, ops, index) for index in range(config.num_layers))
     final_norm_H = ops.vector(ledger.take(FINAL_NORM))
     ledger.close()
-    return DecoderWeights(table_VH, layers, final_norm_H, head, head_ids_S)
+    return DecoderWeights(table_VH, layers, final_norm_H, head)
 
 
 def _pack_layer(config: ModelConfig, ledger: Ledger, ops: LayerOps, index: int) -> LayerWeights:
@@ -123,17 +114,25 @@ class Decoder:
         weights: packed by the same kind of `ops`.
         ops: the arithmetic.
         max_positions: length of the rotary tables; by default the model's own, at most 8,192.
+        short_head: runs instead of the whole head.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: DecoderWeights, ops: LayerOps, *, max_positions: int | None = None
+        self,
+        config: ModelConfig,
+        weights: DecoderWeights,
+        ops: LayerOps,
+        *,
+        max_positions: int | None = None,
+        short_head: ShortHead | None = None,
     ) -> None:
         self.config = config
         self.weights = weights
         self.pool_dtype = ops.pool_dtype
         self.max_positions = max_positions or min(config.max_position, DEFAULT_POSITIONS)
-        self.head_ids_S = weights.head_ids_S
-        self.weight_bytes = weights.nbytes
+        self.short_head = short_head
+        self._head = weights.head if short_head is None else short_head.linear
+        self.weight_bytes = weights.layer_bytes + self._head.nbytes
         self._ops = ops
         cos_PE, sin_PE = (ops.vector(table) for table in rope_tables(config, self.max_positions))
         self._attention = [self._attention_of(layer, cos_PE, sin_PE) for layer in weights.layers]
@@ -178,11 +177,10 @@ class Decoder:
         return x_TH
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
-        """Logits (R, V), or (R, S) over `head_ids_S`, float32."""
-        out_RV = self._ops.empty(hidden_RH.shape[0], self.weights.head.out_features)
-        self._ops.norm_linear(
-            hidden_RH.contiguous(), self.weights.final_norm_H, self.config.rms_eps, self.weights.head, out_RV
-        )
+        """Logits (R, V), or (R, S) of a short head, float32."""
+        out_RV = self._ops.empty(hidden_RH.shape[0], self._head.out_features)
+        norm_H, eps = self.weights.final_norm_H, self.config.rms_eps
+        self._ops.norm_linear(hidden_RH.contiguous(), norm_H, eps, self._head, out_RV)
         return out_RV
 
     def _attention_of(self, layer: LayerWeights, cos_PE: torch.Tensor, sin_PE: torch.Tensor) -> AttentionBackend:

@@ -16,6 +16,7 @@ import torch
 from saguaro.attention.base import AttentionPlan
 from saguaro.models.causal_lm import LayerPool
 from saguaro.models.config import ModelConfig
+from saguaro.models.short_head import ShortHead
 from saguaro.models.toy import WHOLE_PREFIX, MarkovRule
 
 DIGIT = 128  # base of the digits in which ids are kept: whole numbers up to 256 are exact in bfloat16
@@ -31,7 +32,7 @@ class MarkovModel:
         self.config = config
         self.pool_dtype = pool_dtype
         self.max_positions = max_positions or config.max_position
-        self.head_ids_S: torch.Tensor | None = None
+        self.short_head: ShortHead | None = None
         self.weight_bytes = 0
         self._rule = rule
         self._known: dict[int, torch.Tensor] = {}

@@ -1,9 +1,10 @@
 """Packed weights in one file, so that a second start copies memory instead of reading and packing a model again.
 
-    magic | length and hash of the header | header (JSON) | pad to a page | linears and norms | pad | embedding
+    magic | length and hash of the header | header (JSON) | pad | layers and norms | pad | head | pad | embedding
 
-On loading, everything but the embedding is read into one block of aligned huge-page memory (a linear is read whole in
-every step); the embedding, of which a step reads a few rows, stays mapped from the file and shared between processes.
+On loading, layers, norms and head are read into one block of aligned huge-page memory (a linear is read whole in every
+step); the embedding, of which a step reads a few rows, stays mapped from the file and shared between processes. So does
+the head where only some of its rows are wanted (`short_head.py`).
 A file that was made for other weights or other kernels is replaced, so that none is left behind by an update; one that
 is cut short or damaged is packed again with a warning. It is written beside its place and renamed, so that a reader
 never sees half of it. Must not know: what the tensors mean. Tests: tests/models/test_packed_cache.py.
@@ -29,6 +30,8 @@ from saguaro.models.layers.base import LayerOps, StoredLinear
 
 LOGGER = logging.getLogger(__name__)
 MAGIC = b"SAGUARO1"
+ORDER = "layers, head, embedding"
+"""Part of the key: a file of another order is replaced."""
 PAGE = 4096
 ALIGNMENT = 64
 LINEARS = ("qkv", "o", "gate_up", "down")
@@ -44,14 +47,16 @@ class DamagedError(Exception):
 
 
 def load_or_pack(
-    path: Path, key: str, ops: LayerOps, *, num_layers: int, pack: Callable[[], DecoderWeights]
+    path: Path, key: str, ops: LayerOps, *, num_layers: int, pack: Callable[[], DecoderWeights], map_head: bool = False
 ) -> DecoderWeights:
     """The weights from `path` when it was written for `key`, else packed now and written there.
+
+    With `map_head` the head is for copying rows from, not for running.
 
     A folder that cannot be written only costs the next start its time.
     """
     try:
-        return load(path, key, ops, num_layers=num_layers)
+        return load(path, key, ops, num_layers=num_layers, map_head=map_head)
     except (FileNotFoundError, StaleError):
         pass
     except (DamagedError, OSError) as error:
@@ -83,18 +88,23 @@ def save(path: Path, key: str, weights: DecoderWeights, ops: LayerOps) -> None:
             vector = getattr(layer, name)
             if vector is not None:
                 plan.add(f"{index}.{name}", vector)
-    plan.add_linear("head", ops.store(weights.head))
     plan.add("final_norm_H", weights.final_norm_H)
-    if weights.head_ids_S is not None:
-        plan.add("head_ids_S", weights.head_ids_S)
-    block = plan.close_block()
+    plan.close_block()
+    plan.add_linear("head", ops.store(weights.head))
+    plan.close_block()
     plan.add("embedding_VH", weights.embedding_VH)
-    header = {"key": key, "block": block, "size": plan.size, "sum": 0, "linears": plan.linears, "tensors": plan.tensors}
+    header = {
+        "key": key,
+        "blocks": plan.blocks,
+        "sums": plan.checksums(),
+        "size": plan.size,
+        "linears": plan.linears,
+        "tensors": plan.tensors,
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            header["sum"] = plan.checksum()
             start = _write_header(file, header)
             for entry, data in plan.data:
                 file.seek(start + entry["offset"])
@@ -106,7 +116,7 @@ def save(path: Path, key: str, weights: DecoderWeights, ops: LayerOps) -> None:
             temporary.unlink()
 
 
-def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeights:
+def load(path: Path, key: str, ops: LayerOps, *, num_layers: int, map_head: bool = False) -> DecoderWeights:
     """Read the file.
 
     Raises:
@@ -120,16 +130,21 @@ def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeig
             raise StaleError
         if path.stat().st_size != start + header["size"]:
             raise DamagedError("it is cut short")
-        block = native.allocate(header["block"])
+        ends, sums = header["blocks"], header["sums"]
+        read = ends[:1] if map_head else ends
+        block = native.allocate(read[-1])
         file.seek(start)
         view = block.numpy()
-        if file.readinto(view.data) != header["block"] or _sum(view) != header["sum"]:
+        if file.readinto(view.data) != read[-1]:
             raise DamagedError("its content is damaged")
+        for begin, end, total in zip([0, *ends], read, sums, strict=False):
+            if _sum(view[begin:end]) != total:
+                raise DamagedError("its content is damaged")
     mapped = np.memmap(path, dtype=np.uint8, mode="c", offset=start, shape=(header["size"],))
 
     def tensor(entry: dict[str, Any]) -> torch.Tensor:
         begin, end = entry["offset"], entry["offset"] + entry["bytes"]
-        raw = block[begin:end] if end <= header["block"] else torch.from_numpy(mapped[begin:end])
+        raw = block[begin:end] if end <= read[-1] else torch.from_numpy(mapped[begin:end])
         return raw.view(getattr(torch, entry["dtype"])).reshape(entry["shape"])
 
     def linear(name: str) -> Any:
@@ -149,7 +164,7 @@ def load(path: Path, key: str, ops: LayerOps, *, num_layers: int) -> DecoderWeig
             for index in range(num_layers)
         )
         embedding, norm = tensor(header["tensors"]["embedding_VH"]), tensor(header["tensors"]["final_norm_H"])
-        return DecoderWeights(embedding, layers, norm, linear("head"), vector("head_ids_S"))
+        return DecoderWeights(embedding, layers, norm, linear("head"))
     except (KeyError, RuntimeError, AttributeError) as error:
         raise DamagedError(f"its table does not fit ({error})") from error
 
@@ -162,7 +177,8 @@ class _Layout:
         self.linears: dict[str, Any] = {}
         self.tensors: dict[str, Any] = {}
         self.data: list[tuple[dict[str, Any], memoryview]] = []
-        self._block: list[tuple[dict[str, Any], memoryview]] = []
+        self.blocks: list[int] = []
+        self._parts: list[list[tuple[dict[str, Any], memoryview]]] = []
 
     def add(self, name: str, tensor: torch.Tensor) -> None:
         flat = tensor.contiguous().flatten().view(torch.uint8)
@@ -183,19 +199,17 @@ class _Layout:
             "parts": list(stored.tensors),
         }
 
-    def close_block(self) -> int:
-        """End of what is copied into memory; what follows starts at a page."""
+    def close_block(self) -> None:
+        """End of what is copied into memory at once; what follows starts at a page."""
         self.size = -(-self.size // PAGE) * PAGE
-        self._block = list(self.data)
-        return self.size
+        self.blocks.append(self.size)
+        self._parts.append(self.data[sum(map(len, self._parts)) :])
 
-    def checksum(self) -> int:
-        """Of the block as it will stand in memory, gaps being zero."""
-        total = 0
-        for entry, data in self._block:
-            assert entry["offset"] % 8 == 0
-            total += _sum(np.frombuffer(data, dtype=np.uint8))
-        return total % (1 << 64)
+    def checksums(self) -> list[int]:
+        """Of each block as it will stand in memory, gaps being zero."""
+        assert all(entry["offset"] % 8 == 0 for part in self._parts for entry, _ in part)
+        totals = [sum(_sum(np.frombuffer(data, dtype=np.uint8)) for _, data in part) for part in self._parts]
+        return [total % (1 << 64) for total in totals]
 
 
 def _sum(data: np.ndarray) -> int:

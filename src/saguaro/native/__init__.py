@@ -2,6 +2,7 @@
 
     linear.py      PackedLinear, pack, norm_linear, linear_add, mlp_add        (int8, int4, bfloat16, float32 weights)
     attention.py   AttentionLayer, PlanView, rope_write_attend
+    rows.py        select_rows, copy_rows                                (single outputs of packed layers)
     sampling.py    gumbel, argmax_noisy, top_noisy                       (the noise of `algorithm/noise.py`)
     memory.py      allocate, store_release_u32, load_acquire_u32, spin_while_u32, pause
     team.py        Team: threads pinned to cores
@@ -20,6 +21,7 @@ from saguaro.native.build import Compiler, find_compiler
 from saguaro.native.library import cpu_features, library
 from saguaro.native.linear import KINDS, PackedLinear, linear_add, mlp_add, norm_linear, pack
 from saguaro.native.memory import allocate, load_acquire_u32, pause, spin_while_u32, store_release_u32
+from saguaro.native.rows import copy_rows, select_rows
 from saguaro.native.sampling import argmax_noisy, gumbel, top_noisy
 from saguaro.native.team import Team
 
@@ -32,6 +34,7 @@ __all__ = [
     "Team",
     "allocate",
     "argmax_noisy",
+    "copy_rows",
     "cpu_features",
     "find_compiler",
     "gumbel",
@@ -43,6 +46,7 @@ __all__ = [
     "pack",
     "pause",
     "rope_write_attend",
+    "select_rows",
     "spin_while_u32",
     "store_release_u32",
     "top_noisy",

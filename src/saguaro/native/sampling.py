@@ -1,7 +1,8 @@
 """Keyed Gumbel noise and the best tokens under it: the native twin of `algorithm/noise.py` and `draw_shared_noise`.
 
 A noisy score is (logit - largest logit) / temperature + noise in float32, the noise being computed in double and
-rounded once; temperature 0 means the plain logits. Ties go to the lowest id. DESIGN D1. Shapes: R rows, V columns.
+rounded once; temperature 0 means the plain logits. Ties go to the first column, which is the lowest id wherever columns
+are the ids themselves: everywhere but in a draft, whose order nobody relies on. DESIGN D1. Shapes: R rows, V columns.
 Must not know: requests, models. Tests: tests/native/test_sampling.py.
 """
 
@@ -37,7 +38,7 @@ def argmax_noisy(
         keys_R2: int64, two 32-bit words a row (`noise.row_key`).
         temperature_R: float32; 0 is the plain argmax.
         out_ids_R: int32. A row that holds NaN or +inf, or nothing above -inf, gets -1; other rows are not affected.
-        token_ids_V: int32, rising: token id of each column (a shortlist head), or None for 0 ... V-1.
+        token_ids_V: int32: token id of each column in any order (a short head), or None for 0 ... V-1.
 
     Raises:
         ValueError: for tensors that do not fit.

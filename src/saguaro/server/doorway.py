@@ -57,7 +57,6 @@ class Doorway:
             return
         headers = dict(scope["headers"])
         request_id = _usable(headers.get(b"x-request-id", b"")) or secrets.token_hex(12)
-        scope.setdefault("state", {})["request_id"] = request_id
         begin, status = time.monotonic(), 499
 
         async def answered(message: Any) -> None:

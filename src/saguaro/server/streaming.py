@@ -143,6 +143,8 @@ class EventStream(Response):
             error = failed
         except SaguaroError as failed:
             error = of_saguaro(failed)
+        except OSError:
+            return  # some servers say so when the client has gone
         except Exception:
             log.exception("a stream failed")
             error = ApiError(500, "internal error; the log of the server has more.")

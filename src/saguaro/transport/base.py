@@ -128,9 +128,9 @@ class DraftPort(Protocol):
         follow. An entry without tokens says that a branch was opened.
         """
 
-    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
-        """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it. A law may be
-        narrower than the target's vocabulary: the ids that it leaves out have no mass.
+    def publish_laws(self, row: int, depth: int, law_S: torch.Tensor, ids_S: torch.Tensor | None = None) -> None:
+        """Store q of the token at `depth` (from 0) of the row's proposal; before the entry that counts it. `ids_S`
+        (int32) says whose the values are, 0, 1, ... without it. Ids of the target that are not named have no mass.
         """
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:

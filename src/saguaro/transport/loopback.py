@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from saguaro.protocol.messages import FIRST_ENTRY, Message, decode, encode
 from saguaro.transport.base import Chosen, DraftStatus, Entry, Key
@@ -57,7 +58,7 @@ class Loopback:
         return Chosen(positions, branches, same_accepted, key in keys)
 
     def laws(self, row: int, count: int) -> torch.Tensor:
-        return torch.stack([self._laws[row, depth] for depth in range(count)])
+        return pad_sequence([self._laws[row, depth] for depth in range(count)], batch_first=True)
 
     def caught_up(self, row: int, request: int) -> bool:
         state = self._rows.get(row)
@@ -98,7 +99,11 @@ class Loopback:
     def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
         self._entries.setdefault(row, {})[index] = entry
 
-    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
+    def publish_laws(self, row: int, depth: int, law_S: torch.Tensor, ids_S: torch.Tensor | None = None) -> None:
+        law_V = law_S
+        if ids_S is not None:
+            law_V = torch.zeros(int(ids_S.max()) + 1)
+            law_V[ids_S] = law_S
         self._laws[row, depth] = law_V
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:

@@ -239,10 +239,14 @@ class MailboxDraft(Mailbox):
             self._times[3] = time.monotonic()
         record[0] = count
 
-    def publish_laws(self, row: int, depth: int, law_V: torch.Tensor) -> None:
-        record, count = self._laws[row, depth], law_V.shape[0]
-        record[:count] = law_V.numpy()
-        record[count:] = 0.0  # a shortlist head leaves the last ids out
+    def publish_laws(self, row: int, depth: int, law_S: torch.Tensor, ids_S: torch.Tensor | None = None) -> None:
+        record, count = self._laws[row, depth], law_S.shape[0]
+        if ids_S is None:
+            record[:count] = law_S.numpy()
+            record[count:] = 0.0
+        else:
+            record[:] = 0.0
+            record[ids_S.numpy()] = law_S.numpy()
 
     def set_row(self, row: int, request: int, *, caught_up: bool, full_round: int) -> None:
         state = self._rows[row]

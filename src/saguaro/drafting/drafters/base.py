@@ -1,15 +1,15 @@
 """The promise of a drafter (DESIGN D1, D5).
 
 A drafter runs spans and returns a row of scores over *target* token ids for each wanted token. Rows may leave ids out
-(score -inf): such tokens are never proposed, and the law that travels gives them probability 0, so verification stays
-lossless. It owns its keys and values. Must not know: rounds, outcomes, branches, processes.
+(by `token_ids`, or with score -inf): such tokens are never proposed, and the law that travels gives them probability
+0, so verification stays lossless. It owns its keys and values. Must not know: rounds, outcomes, branches, processes.
 Tests: tests/conformance/test_drafters.py.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
@@ -20,7 +20,9 @@ class Drafter(ABC):
     """A draft model, ready to run.
 
     Attributes:
-        vocab: width of the rows returned; row index = token id. At most the target's vocabulary.
+        vocab: width of the rows returned. At most the target's vocabulary.
+        token_ids: int32, token of each column, each below the target's vocabulary and there once; None where column =
+            id. It may be another tensor after `expect`, but is never changed in place.
         num_slots: slots of keys and values that it owns.
         max_positions: longest context that it can run.
     """
@@ -28,6 +30,17 @@ class Drafter(ABC):
     vocab: int
     num_slots: int
     max_positions: int
+
+    @property
+    def token_ids(self) -> torch.Tensor | None:
+        """Token of each column; None where column = id."""
+        return None
+
+    def expect(self, tokens: Iterable[int]) -> None:
+        """Tokens that are likely to be said, the surest last: a drafter that cannot know all makes room for them. Cheap
+        enough to be called for every outcome.
+        """
+        return
 
     @abstractmethod
     def run(self, spans: Sequence[Span], *, interrupt: Callable[[], bool] | None = None) -> torch.Tensor | None:

@@ -64,6 +64,18 @@ class LayerOps(Protocol):
         """The inverse of `store`; uses the tensors where they are."""
         ...
 
+    def select(self, linear: Any, rows_N: torch.Tensor) -> Linear:
+        """A new linear of some outputs (int64), in this order, with the bits that they have."""
+        ...
+
+    def copy_rows(self, source: Any, source_N: torch.Tensor, target: Any, target_N: torch.Tensor) -> None:
+        """Output target_N[i] of `target` becomes output source_N[i] of `source`, in place.
+
+        Raises:
+            IndexError: a row that there is not.
+        """
+        ...
+
     def vector(self, values_N: torch.Tensor) -> torch.Tensor:
         """A norm's weights or a table of angles, where and how the operations want them."""
         ...

@@ -63,6 +63,16 @@ class NativeOps:
         """Around tensors that are already aligned."""
         return native.PackedLinear.restore(stored.kind, stored.out_features, stored.in_features, stored.tensors)
 
+    def select(self, linear: native.PackedLinear, rows_N: torch.Tensor) -> native.PackedLinear:
+        """Lanes of blocks, copied."""
+        return native.select_rows(linear, rows_N)
+
+    def copy_rows(
+        self, source: native.PackedLinear, source_N: torch.Tensor, target: native.PackedLinear, target_N: torch.Tensor
+    ) -> None:
+        """Lanes of blocks, copied."""
+        native.copy_rows(source, source_N, target, target_N)
+
     def vector(self, values_N: torch.Tensor) -> torch.Tensor:
         """Contiguous float32."""
         return values_N.to(torch.float32).contiguous()

@@ -73,6 +73,19 @@ class TorchOps:
         """From the two tensors."""
         return TorchLinear(stored.tensors["weight"], stored.tensors.get("bias"))
 
+    def select(self, linear: TorchLinear, rows_N: torch.Tensor) -> TorchLinear:
+        """Rows of the matrix, copied."""
+        bias = None if linear.bias_N is None else linear.bias_N[rows_N]
+        return TorchLinear(linear.weight_NK[rows_N], bias)
+
+    def copy_rows(
+        self, source: TorchLinear, source_N: torch.Tensor, target: TorchLinear, target_N: torch.Tensor
+    ) -> None:
+        """Rows of the matrix, copied."""
+        target.weight_NK[target_N] = source.weight_NK[source_N]
+        if target.bias_N is not None and source.bias_N is not None:
+            target.bias_N[target_N] = source.bias_N[source_N]
+
     def vector(self, values_N: torch.Tensor) -> torch.Tensor:
         """Float32 on the device."""
         return values_N.to(self._device, torch.float32)

@@ -120,7 +120,7 @@ typedef struct {
     int32_t id[TOP_MAX];
 } Best;
 
-/* Ids come in rising order, so an equal score stays behind. */
+/* An equal score stays behind what came before. */
 INLINE void offer(Best *best, float score, int32_t id) {
     int at = best->filled < best->n ? best->filled++ : best->n;
     if (at == best->n) {
@@ -174,8 +174,8 @@ static void best_noisy(const float *x, const int32_t *ids, long vocab, float top
     }
 }
 
-/* The n best noisy scores of each row, falling, lowest id first among equals; id -1 where a row is broken (NaN, +inf,
- * nothing above -inf) or has fewer. token_ids: id of each column, rising, or NULL. out_scores may be NULL. */
+/* The n best noisy scores of each row, falling, first column first among equals; id -1 where a row is broken (NaN, +inf,
+ * nothing above -inf) or has fewer. token_ids: id of each column, or NULL. out_scores may be NULL. */
 EXPORT int sgr_top_noisy(const float *logits, const int32_t *token_ids, const int64_t *keys, const float *temperatures,
                          int rows, long vocab, int n, int32_t *out_ids, float *out_scores) {
     if (n < 1 || n > TOP_MAX) return 2;
