@@ -82,7 +82,8 @@ from saguaro.cli.conversation import Conversation, Part
 class Slow:
     def answer(self, messages, *, attempt):
         yield Part("content", "**begun** ")
-        time.sleep(0.2 if messages[-1]["content"] == "short" else 60)
+        for _ in range(1 if messages[-1]["content"] == "short" else 600):
+            time.sleep(0.1)  # in short pieces, as the engine is waited for
         yield Part("content", "`done`")
 
 reader = chat._reader(history=True, on_screen=True)

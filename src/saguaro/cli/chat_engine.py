@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import replace
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from saguaro.async_llm import AsyncLLM, Stream
@@ -22,6 +22,7 @@ from saguaro.request import Delta, SamplingParams
 from saguaro.server.answers import AnswerReader, Parsers
 
 Value = TypeVar("Value")
+WAIT_SECONDS = 0.25
 
 
 class EngineBackend:
@@ -52,7 +53,7 @@ class EngineBackend:
         pumping = asyncio.run_coroutine_threadsafe(_pump(stream, box), self._loop)
         reader = AnswerReader(self._reasoning() if self._reasoning else None)
         try:
-            while (item := box.get()) is not None:
+            while (item := _next(box)) is not None:
                 if isinstance(item, Exception):
                     raise item
                 pieces = reader.push(item.text) + (reader.finish() if item.finish_reason is not None else [])
@@ -88,6 +89,15 @@ class EngineBackend:
 
     def _call(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _next(box: SimpleQueue[Delta | Exception | None]) -> Delta | Exception | None:
+    """The next item, waiting in short pieces: a signal just before a wait begins is seen only when the wait ends."""
+    while True:
+        try:
+            return box.get(timeout=WAIT_SECONDS)
+        except Empty:
+            continue
 
 
 async def _pump(stream: Stream, box: SimpleQueue[Delta | Exception | None]) -> None:

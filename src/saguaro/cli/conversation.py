@@ -125,16 +125,17 @@ class Stop:
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed.
         """
-        while not self._asked:
+        while True:
             self._waits = True
             try:
+                if self._asked:  # looked at after the mark above: there is no moment at which Ctrl-C is lost
+                    raise KeyboardInterrupt
                 part = next(parts)
             except StopIteration:
                 return
             finally:
                 self._waits = False
             yield part
-        raise KeyboardInterrupt
 
 
 class Conversation:

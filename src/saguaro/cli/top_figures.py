@@ -88,7 +88,7 @@ def figures(new: Reading, old: Reading) -> dict[str, Any]:
 def _between(new: Reading, old: Reading | None) -> dict[str, Any]:
     def grown(name: str, **labels: str) -> float | None:
         value = new.value(name, **labels)
-        return None if value is None else growth(value, old and old.value(name, **labels))
+        return None if value is None else growth(value, old.value(name, **labels) if old else None)
 
     rounds, accepted, verified = (grown(f"{name}_total") for name in ("rounds", "accepted_tokens", "verified_tokens"))
     hits, misses = (grown(f"speculation_{name}_total") for name in ("hits", "misses"))
