@@ -27,6 +27,12 @@ def test_reasoning_is_shown_and_not_sent_again():
     assert script.asked[1][0][1] == ("assistant", "ok")
 
 
+def test_bytes_that_are_no_text_do_not_end_it():
+    script = Script(["a"])
+    talk(script, "h\udcffi")
+    assert script.asked[0][0] == [("user", "h?i")]
+
+
 def test_system_message_is_set_shown_and_removed():
     script = Script(["a"], ["b"], ["c"])
     shown, _ = talk(script, "hi", "/system be brief", "hi", "/system", "/system -", "/clear", "hi", system="be long")

@@ -156,7 +156,7 @@ class Conversation:
         warned = False
         while True:
             try:
-                line = self._reader.read().strip()
+                line = _whole(self._reader.read()).strip()
             except EOFError:
                 return not self._failed
             except KeyboardInterrupt:
@@ -271,7 +271,7 @@ class Conversation:
             raise ConfigError("there is nothing to save yet.")
         text = _as_json(messages) if path.suffix == ".json" else _as_markdown(messages)
         try:
-            with path.open("w" if path.resolve() in self._saved else "x", encoding="utf-8", errors="replace") as file:
+            with path.open("w" if path.resolve() in self._saved else "x", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
             raise ConfigError(f"{path} exists and is not of this conversation; choose another name.") from None
@@ -279,6 +279,11 @@ class Conversation:
             raise ConfigError(f"{path} cannot be written: {error.strerror}.") from None
         self._saved.add(path.resolve())
         self._view.note(f"{len(messages)} messages in {path}.")
+
+
+def _whole(text: str) -> str:
+    """Text without halves of characters (a terminal may send any bytes), which no model and no file takes."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def parse(line: str) -> tuple[str, str]:
