@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from saguaro.cli.main import COMMANDS, NOT_YET
+from saguaro.cli.main import COMMANDS
 from saguaro.errors import CapacityError, RequestRefused, WeightsError, WorkerDied
 
 
@@ -24,14 +24,6 @@ def test_usage_names_every_command(here):
     assert here("--help").status == 0
     assert here().status == 2
     assert all(name in here("--help").out for name in COMMANDS)
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_known_but_not_built(here, name):
-    done = here(name)
-    assert done.status == 2
-    assert f"`saguaro {name}` is not built yet" in done.err
-    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 import ast
 import re
 
-import pytest
-
-from saguaro.cli.main import COMMANDS, NOT_YET, build_parser
+from saguaro.cli.main import COMMANDS, build_parser
 
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
 CODE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
@@ -46,8 +44,3 @@ def test_commands_and_flags_exist(root):
     for page, command, flags in shown:
         assert command in COMMANDS, f"{page}: saguaro {command}"
         assert set(flags) <= set(build_parser(command).known()), f"{page}: {command} {flags}"
-
-
-@pytest.mark.parametrize("command", NOT_YET)
-def test_docs_do_not_promise_what_is_not_built(root, command):
-    assert command not in {name for _, name, _ in commands_shown(root)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,6 +29,21 @@ def expected() -> list[int]:
 
 def draft_pid(llm: LLM) -> int:
     return llm._engine.supervisor.current.worker.process.pid
+
+
+def test_a_stopped_draft_keeps_nobody_waiting_who_asks_for_figures() -> None:
+    with LLM(TARGET, DRAFT, mode="ssd", lookahead=3, budget=6, **SIZES) as llm:
+        assert llm.statistics()["draft"] is not None
+        pid = draft_pid(llm)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.0)  # silent for longer than a draft that works ever is
+        assert llm.statistics()["draft"] is None
+        with contextlib.suppress(ProcessLookupError):  # on a slow machine it may have been given up already
+            os.kill(pid, signal.SIGCONT)
+        deadline = time.monotonic() + 30
+        while llm.statistics()["draft"] is None:
+            llm._engine.poll(0.1)
+            assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -30,14 +30,13 @@ COMMANDS = {
     "top": "watch a running server: speed, latencies, hits, the state of the draft",
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
+    "train-draft": "distil a small draft for a target from prompts",
     "trace": "run prompts and write what target and draft did, and when, for ui.perfetto.dev",
     "figures": "draw the latency-throughput frontier of a record, or the paper's figures",
     "plan": "predict AR, SD and SSD for models and hardware that need not be here",
     "pull": "bring named models to this machine",
     "doctor": "what this machine has, and whether a pair of models fits",
 }
-# Names that the design fixes and that a later version fills.
-NOT_YET = ("train-draft",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,8 +79,6 @@ def _dispatch(arguments: list[str]) -> int:
 
         print(f"saguaro {version('saguaro-llm')}")
         return 0
-    if command in NOT_YET:
-        raise ConfigError(f"`saguaro {command}` is not built yet; built are: {', '.join(COMMANDS)}.")
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS) or "."
         raise ConfigError(f"unknown command {command!r}{hint} Commands: {', '.join(COMMANDS)}.")
@@ -97,7 +94,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _module(command: str):  # type: ignore[no-untyped-def]  # a module with add_arguments and run
-    return importlib.import_module(f"saguaro.cli.{command}")
+    return importlib.import_module(f"saguaro.cli.{command.replace('-', '_')}")
 
 
 def _usage() -> str:

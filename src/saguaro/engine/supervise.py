@@ -23,6 +23,8 @@ from saguaro.transport.mailbox import MailboxShape, MailboxTarget, create
 log = logging.getLogger(__name__)
 
 SILENCE_SECONDS, ANSWER_SECONDS = 3.0, 5.0
+HUNG_SECONDS = 0.75
+"""A draft that has said nothing for so long is asked nothing."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 OBSERVATIONS_SECONDS = 60.0
 MAX_ENTRIES = 65
@@ -108,14 +110,22 @@ class DraftSupervisor:
         return answer
 
     def _ask(self, name: str) -> Any:
+        """None when there is no draft, or one that hangs: whoever asks has requests to serve meanwhile."""
         draft = self.current
-        if draft is None or not draft.ready:
+        if draft is None or not draft.ready or draft.silent_for() > HUNG_SECONDS:
             return None
+        deadline = time.monotonic() + ANSWER_SECONDS
         try:
+            while draft.worker.receive(0) is not None:
+                pass  # an answer that came too late for an earlier question
             draft.worker.send(name)
-            return draft.worker.expect(name, ANSWER_SECONDS)
+            while time.monotonic() < deadline and draft.silent_for() <= HUNG_SECONDS:
+                message = draft.worker.receive(0.05)
+                if message is not None and message[0] == name:
+                    return message[1]
         except (SaguaroError, OSError):
-            return None
+            pass
+        return None
 
     def observations(self) -> list[EndedRound]:
         """Ended rounds as the present draft saw them; raises `WorkerDied` when there is none."""

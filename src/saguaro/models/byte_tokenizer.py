@@ -7,11 +7,14 @@ Must not know: models. Tests: tests/models/test_toy.py.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from saguaro.models.chat import ChatTemplate
 from saguaro.models.text import utf8
+from saguaro.models.tokenizer_files import write_files
 from saguaro.models.vocabulary import Signature, Vocabulary
 
 FULL = 258
@@ -20,6 +23,7 @@ TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
+_MATCHED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 _CONSONANTS, _VOWELS = "bdfghjklmnprstvwz", "aeiou"
 
 
@@ -74,6 +78,26 @@ class ByteTokenizer:
         """Equal for equal sizes."""
         vocabulary = Vocabulary(tokens=self._texts, special=self.special_ids, eos=self._end)
         return Signature(f"toy {self.vocab_size}".encode(), lambda: vocabulary)
+
+    def save(self, directory: Path) -> None:
+        """Write a `tokenizer.json` in which every id has the same text; bytes are encoded as here where all are ids."""
+        special = sorted(self.special_ids)
+        added = [{"id": token, "content": self._texts[token], "special": True} | _MATCHED for token in special]
+        model = {"type": "BPE", "vocab": {text: token for token, text in enumerate(self._texts)}, "merges": []}
+        whole = {
+            "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+            "pre_tokenizer": None, "post_processor": None,
+            "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+            "model": model | {"byte_fallback": True, "fuse_unk": False, "ignore_merges": False},
+        }  # fmt: skip
+        write_files(
+            directory,
+            json.dumps(whole, ensure_ascii=False),
+            adds_bos=False,
+            bos_text="",
+            eos_text=END if self.stop_ids else "",
+            templates={"default": TEMPLATE},
+        )
 
     def _text(self, token: int) -> str:
         if token == self._end:

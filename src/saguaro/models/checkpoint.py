@@ -21,6 +21,7 @@ from saguaro.errors import ConfigError, WeightsError
 from saguaro.models import hub
 from saguaro.models.config import ModelConfig
 from saguaro.models.tokenizer import TextCodec, Tokenizer
+from saguaro.models.tokenizer_files import copy_files
 from saguaro.models.vocabulary import Signature, directory_signature, directory_stop_ids, gguf_signature
 from saguaro.models.weights.gguf import GgufWeights, gguf_config
 from saguaro.models.weights.gguf_header import MAGIC, GgufFile
@@ -74,6 +75,10 @@ class Checkpoint(ABC):
     def signature(self) -> Signature:
         """What the ids mean, for `vocabulary.compare`; cheap."""
 
+    def save_tokenizer(self, directory: Path) -> None:
+        """Write the tokenizer's files into a directory, for a model that shares the vocabulary."""
+        self.tokenizer().save(directory)
+
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Every parameter by canonical name, read one after another."""
         weights = self.weights()
@@ -118,6 +123,10 @@ class DirectoryCheckpoint(Checkpoint):
     def tokenizer(self) -> Tokenizer:
         """From tokenizer.json."""
         return self._tokenizer
+
+    def save_tokenizer(self, directory: Path) -> None:
+        """A copy of the files."""
+        copy_files(self._directory, directory)
 
     def signature(self) -> Signature:
         """Of tokenizer.json."""
@@ -191,6 +200,10 @@ class TruncatedCheckpoint(Checkpoint):
     def tokenizer(self) -> TextCodec:
         """The inner one."""
         return self.inner.tokenizer()
+
+    def save_tokenizer(self, directory: Path) -> None:
+        """The inner one's."""
+        self.inner.save_tokenizer(directory)
 
     def signature(self) -> Signature:
         """The inner one."""

@@ -18,6 +18,7 @@ from saguaro.errors import ConfigError, WeightsError
 from saguaro.models.chat import ChatTemplate, directory_templates, gguf_templates
 from saguaro.models.gguf_tokenizer import build_backend, pre_tokeniser
 from saguaro.models.text import utf8
+from saguaro.models.tokenizer_files import write_files
 from saguaro.models.vocabulary import (
     Signature,
     Vocabulary,
@@ -64,6 +65,10 @@ class TextCodec(Protocol):
 
     def signature(self) -> Signature:
         """What the ids mean, for `compare`."""
+        ...
+
+    def save(self, directory: Path) -> None:
+        """Write files from which `Tokenizer.from_directory` reads the same ids."""
         ...
 
 
@@ -220,6 +225,17 @@ class Tokenizer:
     def signature(self) -> Signature:
         """For `vocabulary.compare`."""
         return self._signature
+
+    def save(self, directory: Path) -> None:
+        """Write `tokenizer.json` and its settings into a directory."""
+        write_files(
+            directory,
+            self._backend.to_str(),
+            adds_bos=self.adds_bos,
+            bos_text=self.bos_text,
+            eos_text=self.eos_text,
+            templates=self._templates,
+        )
 
     def _compiled(self, name: str) -> ChatTemplate:
         if name not in self._compiled_templates:

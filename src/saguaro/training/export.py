@@ -1,0 +1,116 @@
+"""A trained draft as a directory: config.json, model.safetensors, tokenizer files, training.json and a model card.
+
+A draft with a vocabulary of its own has EAGLE-3's layout: `draft_vocab_size` in config.json, `lm_head.weight` with that
+many rows, and `d2t` (int64): target id = row + d2t[row]. Must not know: how it was trained.
+Tests: tests/training/test_export.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from saguaro.models.checkpoint import Checkpoint
+from saguaro.models.config_json import config_json
+from saguaro.training.draft_vocabulary import d2t
+from saguaro.training.folder import RECORD
+from saguaro.training.student import Student
+
+WEIGHTS = "model.safetensors"
+
+
+def stored_dtype(name: str) -> torch.dtype:
+    """`float32` or `bfloat16`."""
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def round_to(student: Student, dtype: torch.dtype) -> None:
+    """Make the weights what they will be after storing, so that what is measured is what is written."""
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.copy_(parameter.to(dtype).float())
+
+
+def write(
+    out: Path, student: Student, target: Checkpoint, record: Mapping[str, Any], *, draft_ids_N: torch.Tensor | None
+) -> None:
+    """Write the directory beside its place, then put it there."""
+    dtype = str(record["training"]["stored"])
+    tensors = {
+        name: value.detach().to(stored_dtype(dtype)).cpu().contiguous() for name, value in student.state_dict().items()
+    }
+    if draft_ids_N is not None:
+        tensors["d2t"] = d2t(draft_ids_N)
+    config = config_json(student.config, draft_vocab=None if draft_ids_N is None else len(draft_ids_N), dtype=dtype)
+    staging = out.with_name(out.name + ".writing")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    save_file(tensors, staging / WEIGHTS, metadata={"format": "pt"})
+    target.save_tokenizer(staging)
+    (staging / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (staging / RECORD).write_text(json.dumps(dict(record), indent=1) + "\n", encoding="utf-8")
+    (staging / "README.md").write_text(card(record), encoding="utf-8")
+    (staging / WEIGHTS).chmod((staging / RECORD).stat().st_mode)  # the library makes files for their owner alone
+    shutil.rmtree(out, ignore_errors=True)
+    staging.replace(out)
+
+
+def card(record: Mapping[str, Any]) -> str:
+    """The model card."""
+    model, data, training = record["model"], record["data"], record["training"]
+    last = record["curve"][-1]
+    size = "the whole vocabulary" if model["draft_vocab"] is None else f"{model['draft_vocab']:,} tokens"
+    at = ", ".join(f"{temperature:g}" for temperature in data["temperatures"])
+    texts = ", ".join(f"{name} ({count} prompts)" for name, count in data["prompts"].items())
+    own = f" and {data['own_texts']:,} pieces of a text file" if data["own_texts"] else ""
+    lines = [
+        f"# A draft for {record['target']}",
+        "",
+        "Made by `saguaro train-draft`, for speculative decoding with that target. Its text alone is of no use.",
+        "",
+        "```",
+        f"{record['command']}",
+        "```",
+        "",
+        "| what | value |",
+        "|---|---|",
+        f"| started from | {model['source']}, layers {', '.join(map(str, model['layers']))} |",
+        f"| parameters | {model['parameters']:,}, of which {model['trained_parameters']:,} were trained |",
+        f"| head | {size} |",
+        f"| prompts | {texts}{own}; {data['held_out_prompts']} prompts were held out |",
+        f"| texts | {data['texts']:,} with {data['positions']:,} positions, written by the target as {data['dtype']} "
+        f"at temperatures {at} |",
+        f"| loss | KL to the target's law at each position ({data['top_k']} tokens and the rest) |",
+        f"| steps | {training['steps']:,}, {training['epochs']:.2f} epochs, {training['tokens']:,} positions |",
+        f"| time | {record['seconds'].get('data', 0):.0f} s for texts and laws, "
+        f"{record['seconds'].get('train', 0):.0f} s of training |",
+        "",
+        "## Acceptance on prompts that were held out",
+        "",
+        f"By position in a proposal, given that all before it were taken; {last['temperature_0']['places']:,} places "
+        f"of greedy texts, {last['temperature_1']['places']:,} of texts at temperature 1 (where up to "
+        f"{last['temperature_1']['slack']:.3f} may be missing from what laws leave out).",
+        "",
+        *_table(record["curve"]),
+        "",
+        "The whole curve, machine and versions are in training.json.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _table(curve: list[dict[str, Any]]) -> list[str]:
+    count = len(curve[0]["temperature_0"]["by_position"])
+    rows = [f"| | step | {' | '.join(str(i + 1) for i in range(count))} |", "|---" * (count + 2) + "|"]
+    for label, point in (("before", curve[0]), ("after", curve[-1])):
+        for name, where in (("temperature 0", "temperature_0"), ("temperature 1", "temperature_1")):
+            values = ["–" if value is None else f"{value:.3f}" for value in point[where]["by_position"]]
+            rows.append(f"| {label}, {name} | {point['step']} | {' | '.join(values)} |")
+    return rows

@@ -1,0 +1,202 @@
+"""The training itself: steps of AdamW under a cosine schedule, measured along the way, saved so that it can go on.
+
+What a step does is a function of its number and of the settings, unless `minutes` are given: then the schedule follows
+the clock. Must not know: how data was made, files of results. Tests: tests/training/test_run.py.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from saguaro.training import saved
+from saguaro.training.corpus import Rows
+from saguaro.training.curve import Curve
+from saguaro.training.loss import backward
+from saguaro.training.settings import DEFAULT_EPOCHS, TrainSettings
+from saguaro.training.student import Student
+
+WARM_UP = 0.03
+"""Part of the run in which the learning rate rises."""
+LOWEST = 0.05
+"""The last learning rate, as a part of the highest."""
+POINTS = 8
+"""The curve is measured so many times, evenly over the run, and once before."""
+SAVE_SECONDS = 60.0
+SMOOTH = 0.95
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a training is: `progress` in 0 ... 1, `loss` smoothed, tokens a second of this process."""
+
+    step: int
+    steps: int | None
+    progress: float
+    loss: float
+    tokens: int
+    tokens_per_second: float
+    seconds: float
+
+
+@dataclass
+class Training:
+    """One training, from its beginning or from where `state` was saved.
+
+    Args:
+        student: what learns.
+        rows: what it learns from.
+        column_V: the student's column of each of the target's tokens.
+        measure: makes the curve now.
+        settings: how it learns.
+        state: file of the saved training.
+        budget: seconds until it ends; None counts steps only.
+        on_step: told after each step. on_curve: told each point, as plain values.
+        should_stop: asked between steps; True saves and ends.
+        clock: seconds.
+    """
+
+    student: Student
+    rows: Rows
+    column_V: torch.Tensor
+    measure: Callable[[], Curve]
+    settings: TrainSettings
+    state: Path
+    budget: float | None = None
+    on_step: Callable[[Report], None] = lambda report: None
+    on_curve: Callable[[dict[str, Any]], None] = lambda point: None
+    should_stop: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.monotonic
+    step: int = 0
+    tokens: int = 0
+    loss: float | None = None
+    points: list[dict[str, Any]] = field(default_factory=list)
+    _before: float = 0.0
+    _epoch: tuple[int, list[list[int]]] = (-1, [])
+
+    def __post_init__(self) -> None:
+        self._parameters = self.student.trained()
+        matrices = [value for value in self._parameters.values() if value.dim() > 1]
+        vectors = [value for value in self._parameters.values() if value.dim() == 1]
+        groups = [
+            {"params": matrices, "weight_decay": self.settings.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        self._optimiser = torch.optim.AdamW(groups, lr=self.settings.lr, betas=(0.9, 0.95), eps=1e-8)
+        longest = max(1, max(sum(piece.end - piece.begin for piece in row) for row in self.rows.rows))
+        self._rows_a_batch = max(1, self.settings.batch_tokens // longest)
+        self._steps_an_epoch = len(self.rows.batches(0, self._rows_a_batch))
+        where = saved.restore(self.state, self._parameters, self._optimiser)
+        if where is not None:
+            self.step, self.tokens, self.loss = where["step"], where["tokens"], where["loss"]
+            self.points, self._before, self.budget = where["points"], where["seconds"], where["budget"]
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of the whole run; None where only the clock ends it."""
+        if self.settings.steps is not None:
+            return self.settings.steps
+        if self.settings.epochs is None and self.budget is not None:
+            return None
+        return (self.settings.epochs or DEFAULT_EPOCHS) * self._steps_an_epoch
+
+    @property
+    def epochs(self) -> float:
+        """Times that the texts were seen."""
+        return self.step / self._steps_an_epoch
+
+    def run(self) -> bool:
+        """Train to the end; False when it was stopped before, saved."""
+        self._began = self._saved_at = self.clock()
+        tokens_before = self.tokens
+        if not self.points:
+            self._point()
+            if self.budget is not None:
+                self.budget = max(0.0, self.budget - self.seconds)  # what the last point will take
+        while (progress := self.progress) < 1:
+            if self.should_stop():
+                self.save()
+                return False
+            loss = self._step(self.rate(progress))
+            self.loss = self._smoothed(loss)
+            now = self.clock()
+            speed = (self.tokens - tokens_before) / max(1e-9, now - self._began)
+            self.on_step(Report(self.step, self.steps, self.progress, self.loss, self.tokens, speed, self.seconds))
+            if POINTS > int(self.progress * POINTS) >= len(self.points):
+                self._point()
+            elif now - self._saved_at > SAVE_SECONDS:
+                self.save()
+        self.save()
+        return True
+
+    @property
+    def seconds(self) -> float:
+        """Time of training so far, over all processes."""
+        return self._before + self.clock() - self._began
+
+    @property
+    def progress(self) -> float:
+        """How much of the run is over, by steps or by the clock, whichever is further."""
+        by_steps = self.step / self.steps if self.steps is not None else 0.0
+        by_clock = 0.0
+        if self.budget is not None:
+            by_clock = self.seconds / self.budget if self.budget > 0 else 1.0
+        return min(1.0, max(by_steps, by_clock))
+
+    def rate(self, progress: float) -> float:
+        """The learning rate: a short rise, then half a cosine."""
+        shape = LOWEST + (1 - LOWEST) * (1 + math.cos(math.pi * progress)) / 2
+        rise = (progress + 1e-3) / WARM_UP
+        return self.settings.lr * min(rise, shape)
+
+    def save(self) -> None:
+        """Write where it is."""
+        where = {
+            "step": self.step, "tokens": self.tokens, "loss": self.loss, "points": self.points,
+            "seconds": self.seconds, "budget": self.budget,
+        }  # fmt: skip
+        saved.save(self.state, self._parameters, self._optimiser, where)
+        self._saved_at = self.clock()
+
+    def _step(self, rate: float) -> float:
+        """One step; returns its loss."""
+        epoch, place = divmod(self.step, self._steps_an_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self.rows.batches(epoch, self._rows_a_batch))
+        batch = self.rows.batch(self._epoch[1][place])
+        device = self.student.head_weight.device
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad(set_to_none=True)
+        hidden_BTH = self.student(batch.tokens_BT.to(device), batch.positions_BT.to(device), batch.text_BT.to(device))
+        hidden_RH = hidden_BTH.flatten(0, 1)[batch.wanted_R.to(device)]
+        laws = self.rows.corpus.laws(batch.laws_R, self.column_V).to(device)
+        loss = backward(hidden_RH, self.student.head_weight, laws, compute=self.student.compute)
+        torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.clip)
+        self._optimiser.step()
+        self.step += 1
+        self.tokens += len(batch.laws_R)
+        return loss
+
+    def _smoothed(self, loss: float) -> float:
+        """The mean of the first losses, then one that forgets the older ones."""
+        keep = min(SMOOTH, 1 - 1 / self.step)
+        return keep * (self.loss or 0.0) + (1 - keep) * loss
+
+    def _point(self) -> None:
+        """Measure the curve, keep it and save."""
+        point = self.point(self.measure())
+        self.points.append(point)
+        self.save()
+        self.on_curve(point)
+
+    def point(self, curve: Curve) -> dict[str, Any]:
+        """A measured curve with where it was measured, as plain values."""
+        where = {"step": self.step, "tokens": self.tokens, "seconds": round(self.seconds, 1), "loss": self.loss}
+        return where | curve.as_dict()

@@ -1,0 +1,309 @@
+"""A whole distillation: texts, laws, training, the draft's directory; each stage goes on where an earlier run stopped.
+
+Must not know: the command line. Tests: tests/training/test_run.py, tests/cli/test_train_draft.py.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from saguaro.engine.build import load
+from saguaro.engine.resolve import Plan
+from saguaro.errors import ConfigError
+from saguaro.llm import LLM
+from saguaro.models.checkpoint import Checkpoint
+from saguaro.training import export
+from saguaro.training.corpus import Corpus, Rows
+from saguaro.training.curve import Curve, measure
+from saguaro.training.draft_vocabulary import columns, likeliest
+from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest
+from saguaro.training.laws import write_laws
+from saguaro.training.loop import Report, Training
+from saguaro.training.settings import PARTS, TRAINING, DataSettings, TrainSettings
+from saguaro.training.start import student_config, student_tensors
+from saguaro.training.student import Student
+from saguaro.training.texts import HELD_OUT, Job, Text, pieces, plan_jobs, shards_of, write_texts
+
+VALIDATION_TOP_K = 1024
+"""Tokens of a law that are kept where acceptance is measured, so that little of it is missing."""
+TEXTS_SHARE = 0.55
+"""Of the time for data, the part that texts may take; reading laws takes about two thirds of the time of writing."""
+
+
+class Listener(Protocol):
+    """Who is told how far it is."""
+
+    def stage(self, name: str, total: int) -> None:
+        """A stage of `total` parts begins."""
+        ...
+
+    def advance(self, parts: int, note: str) -> None:
+        """Some parts of it are done."""
+        ...
+
+    def step(self, report: Report) -> None:
+        """A step of the training."""
+        ...
+
+    def point(self, point: Mapping[str, Any]) -> None:
+        """The curve was measured."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a distillation needs to know.
+
+    Args:
+        plan: the target, resolved for generating without a draft.
+        target, source: opened; the source's layers are the student's first ones.
+        layers: which of them (`start.check_start`).
+        prompts, held_out: token ids.
+        own_text: token ids of a text file; empty without one.
+        names: prompt files with their counts, for the card.
+        data, train: settings.
+        out, work: folders.
+        device: where the student learns; threads: of torch.
+        command: how all this was asked, for the card.
+        facts: machine and versions, for the record.
+        open_llm: makes the engine that writes texts.
+    """
+
+    plan: Plan
+    target: Checkpoint
+    source: Checkpoint
+    layers: tuple[int, ...]
+    prompts: Sequence[Sequence[int]]
+    held_out: Sequence[Sequence[int]]
+    own_text: Sequence[int]
+    names: Mapping[str, int]
+    data: DataSettings
+    train: TrainSettings
+    out: Path
+    work: WorkFolder
+    threads: int
+    command: str
+    facts: Mapping[str, Any]
+    open_llm: Callable[[], LLM]
+    device: str = "cpu"
+
+
+def distil(
+    asked: Asked, listener: Listener, *, should_stop: Callable[[], bool] = lambda: False
+) -> dict[str, Any] | None:
+    """Make the draft; returns its record, or None when the training was stopped (and saved).
+
+    Raises:
+        ConfigError: the work folder holds something else, or the result cannot be described.
+    """
+    check_place(asked.out)
+    data_key = _data_key(asked)
+    asked.work.claim(DATA, data_key)
+    asked.work.claim(TRAIN, _train_key(asked, data_key))
+    names = _data(asked, listener)
+    with _threads(asked.threads):
+        return _trained(asked, names, listener, should_stop)
+
+
+def _data_key(asked: Asked) -> dict[str, Any]:
+    """All that decides texts and laws."""
+    settings = asdict(asked.data)
+    return {
+        "target": asked.target.fingerprint,
+        "dtype": asked.plan.target.dtype,
+        "max_model_len": asked.plan.max_model_len,
+        "prompts": digest(repr([list(ids) for ids in asked.prompts])),
+        "held out": digest(repr([list(ids) for ids in asked.held_out])),
+        "own text": digest(repr(list(asked.own_text))),
+        **settings,
+    }
+
+
+def _train_key(asked: Asked, data_key: Mapping[str, Any]) -> dict[str, Any]:
+    """All that decides the training."""
+    return {
+        "data": digest(repr(sorted(data_key.items(), key=lambda item: item[0]))),
+        "source": asked.source.fingerprint,
+        **asdict(asked.train),
+        "layers": list(asked.layers),
+    }
+
+
+def _data(asked: Asked, listener: Listener) -> list[str]:
+    """Texts and laws of all shards; the names of those to train on."""
+    work, settings = asked.work, asked.data
+    known = work.read("shards")
+    if known is not None:
+        return list(known["names"])
+    spent = work.spent().get(DATA, 0.0)
+    began = time.monotonic()
+
+    def used() -> float:
+        return spent + time.monotonic() - began
+
+    def within(share: float) -> bool:
+        limit = None if asked.train.minutes is None else asked.train.minutes * 60 * asked.train.data_share
+        return limit is None or used() < limit * share
+
+    greedy = plan_jobs(asked.held_out, (0.0,), samples=1, seed=settings.seed + 1)
+    sampled = plan_jobs(asked.held_out, (1.0,), samples=1, seed=settings.seed + 1)
+    jobs = plan_jobs(asked.prompts, settings.temperatures, samples=settings.samples, seed=settings.seed)
+    shards = [*zip(HELD_OUT, (greedy, sampled), strict=True), *_all_shards(jobs, _own_texts(asked))]
+    needed = {name for name, _ in shards[: len(HELD_OUT) + 1]}  # without these there is nothing to learn or to measure
+
+    def told(texts: int, tokens: int) -> None:
+        work.spend(DATA, used())
+        listener.advance(texts, f"{tokens:,} tokens")
+
+    listener.stage("texts of the target", sum(len(items) for _, items in shards))
+    names = write_texts(
+        work.path,
+        shards,
+        asked.open_llm,
+        max_tokens=settings.max_tokens,
+        goes_on=lambda name: name in needed or within(TEXTS_SHARE),
+        on_shard=told,
+    )
+    listener.stage("the target's laws", len(names))
+    names = write_laws(
+        work.path,
+        names,
+        lambda: load(asked.plan.target, asked.plan),
+        top_k=lambda name: VALIDATION_TOP_K if name in HELD_OUT else settings.top_k,
+        goes_on=lambda name: name in needed or within(1.0),
+        on_shard=lambda count: told(1, count),
+    )
+    names = [name for name in names if name not in HELD_OUT]
+    work.write("shards", {"names": names})
+    return names
+
+
+def _own_texts(asked: Asked) -> list[Text]:
+    """The text file in pieces that student and target can run."""
+    return pieces(asked.own_text, min(asked.data.context, asked.plan.max_model_len))
+
+
+def _all_shards(jobs: Sequence[Job], own: Sequence[Text]) -> Iterator[tuple[str, Sequence[Job | Text]]]:
+    """Shards of outputs and of one's own text in turns, so that a run cut short has both."""
+    made, given = shards_of(jobs), shards_of(own)
+    order: list[tuple[float, int, Sequence[Job | Text]]] = [
+        ((place + 1) / len(shards), kind, items)
+        for kind, shards in enumerate((made, given))
+        for place, items in enumerate(shards)
+    ]
+    order.sort(key=lambda entry: entry[:2])
+    for number, (_, _, items) in enumerate(order):
+        yield f"{number:05d}", items
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """So many compute threads of torch; the number is put back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _trained(
+    asked: Asked, names: Sequence[str], listener: Listener, should_stop: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """Train on those shards and write the draft."""
+    work, train, context = asked.work, asked.train, asked.data.context
+    corpus = Corpus(work.path, names)
+    greedy, sampled = (Rows(Corpus(work.path, [name]), length=context, seed=None) for name in HELD_OUT)
+    vocab, config = asked.target.config.vocab, asked.source.config
+    highest = max(max(text.tokens) for rows in (corpus, greedy.corpus, sampled.corpus) for text in rows.texts)
+    if highest >= config.vocab:
+        raise ConfigError(f"the texts hold token {highest}, and {asked.source.source} has {config.vocab} only.")
+    ids_N = None
+    if train.draft_vocab is not None:
+        mass_V = corpus.mass_by_token(vocab)[: min(vocab, config.vocab)]
+        ids_N = likeliest(mass_V, train.draft_vocab, always=asked.target.config.stop_ids)
+    column_V = columns(ids_N, target_vocab=vocab, draft_vocab=config.vocab)
+    student = Student(
+        student_config(config, asked.target.config, asked.layers, draft_vocab=train.draft_vocab),
+        student_tensors(asked.source, asked.layers, draft_ids_N=ids_N),
+        head_rows=train.draft_vocab,
+        trained=train.trained,
+        compute=export.stored_dtype(train.precision),
+        device=asked.device,
+    )
+    rows_a_batch = max(1, train.batch_tokens // context)
+
+    def curve() -> Curve:
+        return measure(student, greedy, sampled, column_V, rows_a_batch=rows_a_batch)
+
+    used = work.spent().get(DATA, 0.0)
+    training = Training(
+        student,
+        Rows(corpus, length=context, seed=asked.data.seed),
+        column_V,
+        curve,
+        train,
+        work.path / "state.safetensors",
+        budget=None if train.minutes is None else max(0.0, train.minutes * 60 - used),
+        on_step=listener.step,
+        on_curve=listener.point,
+        should_stop=should_stop,
+    )
+    listener.stage(TRAINING, PARTS)
+    ended = training.run()
+    work.spend(TRAIN, training.seconds)
+    if not ended:
+        return None
+    export.round_to(student, export.stored_dtype(train.stored))
+    last = training.point(curve())
+    listener.point(last)
+    record = _record(asked, training, corpus, [*training.points, last])
+    export.write(asked.out, student, asked.target, record, draft_ids_N=ids_N)
+    return record
+
+
+def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What training.json holds."""
+    student = training.student
+    positions = corpus.num_positions
+    record = {
+        "schema": 1,
+        "command": asked.command,
+        "target": asked.target.source,
+        "model": {
+            "source": asked.source.source,
+            "layers": list(asked.layers),
+            "draft_vocab": asked.train.draft_vocab,
+            "parameters": sum(value.numel() for value in student.parameters()),
+            "trained_parameters": sum(value.numel() for value in student.trained().values()),
+        },
+        "data": {
+            **asdict(asked.data),
+            "dtype": asked.plan.target.dtype,
+            "prompts": dict(asked.names),
+            "texts": len(corpus.texts),
+            "own_texts": len(_own_texts(asked)),
+            "positions": positions,
+            "held_out_prompts": len(asked.held_out),
+        },
+        "training": {
+            **asdict(asked.train),
+            "steps": training.step,
+            "epochs": training.epochs,
+            "tokens": training.tokens,
+            "loss": training.loss,
+        },
+        "seconds": asked.work.spent(),
+        "curve": list(curve),
+        **asked.facts,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(record))  # lists for tuples, as the file has them
+    return plain

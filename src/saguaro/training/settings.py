@@ -1,0 +1,121 @@
+"""What is asked of a distillation: frozen values, checked once, without torch.
+
+Must not know: files' content, models. Tests: tests/training/test_settings.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saguaro.errors import ConfigError
+from saguaro.registry import nearest
+
+TRAINED = ("layers", "head", "all")
+PRECISIONS = ("float32", "bfloat16")
+TRAINING, PARTS = "training", 1000
+"""Name of the last stage, and the parts that it is shown in."""
+DEFAULT_LAYERS = 4
+DEFAULT_EPOCHS = 4
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Texts and laws.
+
+    Args:
+        temperatures: the target writes a text for each prompt at each of them.
+        samples: texts of one prompt at one temperature above 0, each with its own seed.
+        max_tokens: longest output.
+        top_k: tokens of each law that are kept, with the mass of all others.
+        held_out: prompts that are never trained on.
+        context: longest piece of a text that is learnt at once, in tokens.
+        seed: key of the order, of the outputs' noise, and of nothing else.
+
+    Raises:
+        ConfigError: for a value out of its range.
+    """
+
+    temperatures: tuple[float, ...] = (0.0, 1.0)
+    samples: int = 1
+    max_tokens: int = 128
+    top_k: int = 64
+    held_out: int = 16
+    context: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(bool(self.temperatures), "--temperatures names none")
+        _require(len(set(self.temperatures)) == len(self.temperatures), "a temperature is given twice")
+        _require(all(0 <= value <= 100 for value in self.temperatures), "temperatures are in 0 ... 100")
+        for name in ("samples", "max_tokens", "top_k", "held_out"):
+            _require(getattr(self, name) >= 1, f"{name} must be 1 or more")
+        _require(8 <= self.context <= 1 << 16, "context must be in 8 ... 65536")
+        _require(0 <= self.seed < 1 << 32, "seed must be in 0 ... 2^32 - 1")
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The student and how it learns.
+
+    Args:
+        layers: layers of the model that it starts from, in this order; None takes the first and last ones.
+        draft_vocab: rows of a head of its own; None has the whole vocabulary.
+        trained: `layers` (embedding and head stay as they are), `head` (layers and head), or `all`.
+        steps: optimiser steps; None counts epochs.
+        epochs: times that the texts are seen; None is 4, or until the minutes are over.
+        minutes: the whole run ends after so many, data included; None is no limit.
+        data_share: part of the minutes that texts and laws may take.
+        lr: highest learning rate.
+        weight_decay: of matrices.
+        clip: largest norm of a gradient.
+        batch_tokens: tokens of a step.
+        precision: of matrix products; weights and sums are float32.
+        stored: dtype of the tensors written.
+
+    Raises:
+        ConfigError: for a value out of its range.
+    """
+
+    layers: tuple[int, ...] | None = None
+    draft_vocab: int | None = None
+    trained: str = "layers"
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    data_share: float = 0.4
+    lr: float = 5e-4
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    batch_tokens: int = 2048
+    precision: str = "float32"
+    stored: str = "bfloat16"
+
+    def __post_init__(self) -> None:
+        for name, known in (("trained", TRAINED), ("precision", PRECISIONS), ("stored", PRECISIONS)):
+            value = getattr(self, name)
+            if value not in known:
+                hint = nearest(value, known) or "."
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}{hint}")
+        _require(self.layers is None or len(self.layers) > 0, "--layers names none")
+        for name in ("draft_vocab", "steps", "epochs"):
+            value = getattr(self, name)
+            _require(value is None or value >= 1, f"{name} must be 1 or more")
+        _require(self.steps is None or self.epochs is None, "give --steps or --epochs, not both")
+        _require(self.minutes is None or self.minutes > 0, "minutes must be above 0")
+        _require(0 < self.data_share < 1, "data_share must be between 0 and 1")
+        _require(0 < self.lr <= 1, "lr must be above 0 and at most 1")
+        _require(self.weight_decay >= 0, "weight_decay must be 0 or more")
+        _require(self.clip > 0, "clip must be above 0")
+        _require(self.batch_tokens >= 8, "batch_tokens must be 8 or more")
+
+
+def default_layers(count: int) -> tuple[int, ...]:
+    """The first and the last layers of `count`: four of them, or half where there are fewer than eight."""
+    kept = max(1, min(DEFAULT_LAYERS, count // 2))
+    first = (kept + 1) // 2
+    return (*range(first), *range(count - (kept - first), count))
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(f"{message}.")

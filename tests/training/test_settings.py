@@ -1,0 +1,61 @@
+"""What is asked is checked, and a work folder keeps what is done."""
+
+import pytest
+
+from saguaro.errors import ConfigError, WeightsError
+from saguaro.training.folder import DATA, TRAIN, WorkFolder
+from saguaro.training.settings import DataSettings, TrainSettings
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "words"),
+    [
+        (DataSettings, {"temperatures": ()}, "names none"),
+        (DataSettings, {"temperatures": (1.0, 1.0)}, "twice"),
+        (DataSettings, {"temperatures": (-1.0,)}, "0 ... 100"),
+        (DataSettings, {"top_k": 0}, "top_k"),
+        (DataSettings, {"context": 4}, "context"),
+        (DataSettings, {"seed": -1}, "seed"),
+        (TrainSettings, {"trained": "layer"}, "did you mean"),
+        (TrainSettings, {"precision": "int8"}, "precision"),
+        (TrainSettings, {"steps": 5, "epochs": 1}, "not both"),
+        (TrainSettings, {"minutes": 0.0}, "minutes"),
+        (TrainSettings, {"data_share": 1.0}, "data_share"),
+        (TrainSettings, {"lr": 0.0}, "lr"),
+        (TrainSettings, {"layers": ()}, "--layers"),
+    ],
+)
+def test_values_out_of_range(kind, values, words):
+    with pytest.raises(ConfigError, match=words):
+        kind(**values)
+
+
+def test_a_stage_goes_on_with_the_same_settings_only(tmp_path):
+    work = WorkFolder(tmp_path)
+    work.claim(DATA, {"seed": 1, "temperatures": (0.0, 1.0)})
+    work.claim(DATA, {"seed": 1, "temperatures": (0.0, 1.0)})
+    with pytest.raises(ConfigError, match="seed differ"):
+        work.claim(DATA, {"seed": 2, "temperatures": (0.0, 1.0)})
+
+
+def test_dropping_texts_drops_the_training_and_not_the_other_way_round(tmp_path):
+    work = WorkFolder(tmp_path)
+    for stage in (DATA, TRAIN):
+        work.claim(stage, {"seed": 1})
+        work.spend(stage, 5.0)
+    (tmp_path / "texts-00000.safetensors").touch()
+    (tmp_path / "state.safetensors").touch()
+    work.drop(TRAIN)
+    assert {path.name for path in tmp_path.iterdir()} == {"data.json", "spent.json", "texts-00000.safetensors"}
+    assert work.spent() == {DATA: 5.0}
+    work.claim(TRAIN, {"seed": 2})
+    work.drop(DATA)
+    assert {path.name for path in tmp_path.iterdir()} == {"spent.json"}
+    assert work.spent() == {}
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    work = WorkFolder(tmp_path)
+    (tmp_path / "data.json").write_text("{")
+    with pytest.raises(WeightsError, match=r"data\.json is damaged"):
+        work.claim(DATA, {})
