@@ -7,6 +7,6 @@ from saguaro.records import fill_files
 ROOT = Path(__file__).resolve().parents[1]
 
 if __name__ == "__main__":
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     changed = fill_files(pages, ROOT / "benchmarks" / "results")
     print("\n".join(f"rewritten: {path.relative_to(ROOT)}" for path in changed) or "every figure is up to date")

@@ -39,7 +39,7 @@ def test_lists_for_rounds_after_hits_and_after_misses() -> None:
 
 
 def test_how_many_guesses_are_listed() -> None:
-    assert predictor(settings("uniform", budget=6)).candidates == 3
+    assert predictor(settings("uniform", budget=6)).candidates == 7  # an empty proposal has one position for all
     assert predictor(settings("ranked", budget=6)).candidates == 7
     assert predictor(settings("optimal", budget=6)).candidates == 7
     assert predictor(settings("none")).candidates == 1

@@ -6,7 +6,7 @@ from saguaro.records import BLOCK, fill, read_record
 
 
 def pages(root):
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [*root.glob("README*.md"), *sorted((root / "docs").rglob("*.md"))]
 
 
 def test_blocks_are_up_to_date(root):

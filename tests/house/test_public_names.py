@@ -12,7 +12,7 @@ import saguaro
 
 HEAVY = (
     "torch", "llguidance", "numpy", "transformers", "tokenizers", "gguf", "safetensors", "rich", "huggingface_hub",
-    "matplotlib", "fastapi", "uvicorn", "prometheus_client", "pydantic",
+    "matplotlib", "fastapi", "uvicorn", "prometheus_client", "pydantic", "prompt_toolkit", "markdown_it",
 )  # fmt: skip
 PUBLIC = Path(saguaro.__file__)
 
@@ -26,6 +26,8 @@ PUBLIC = Path(saguaro.__file__)
         "saguaro.device",
         "saguaro.cli.main",
         "saguaro.cli.serve",
+        "saguaro.cli.chat",
+        "saguaro.cli.top",
         "saguaro.workloads",
     ],
 )

@@ -119,11 +119,13 @@ def test_a_stop_string_cuts_the_record_too(server):
 
 
 @pytest.mark.parametrize(
-    ("value", "word"), [({"round": True}, "saguaro.round"), (True, "saguaro"), ({"rounds": 3}, "rounds: input should be")]
+    ("value", "word"),
+    [({"round": True}, "saguaro.round"), (True, "saguaro"), ({"rounds": 3}, "saguaro (at rounds)")],
 )
 def test_a_wrong_field_is_named(server, value, word):
     found = server.post(TEXT, {**BODIES[TEXT], "saguaro": value})
-    assert (found.status_code, word in found.json()["error"]["message"]) == (400, True)
+    assert found.status_code == 400
+    assert word in found.json()["error"]["message"]
     assert found.json()["error"]["param"] == "saguaro"
 
 

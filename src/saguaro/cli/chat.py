@@ -1,113 +1,127 @@
-"""`saguaro chat`: a conversation in the terminal. Ctrl-C stops an answer; `/quit`, `/clear`, `/stats`, `/help`.
+"""`saguaro chat`: a conversation in the terminal, with models of this machine or with a running server (docs/chat.md).
 
-Must not know: how decoding works. Tests: tests/cli/test_chat.py.
+Must not know: what is said (`conversation`), how it is read (`chat_input`) or shown (`chat_view`).
+Tests: tests/cli/test_chat.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
-from collections.abc import Iterator
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saguaro.cli.checks import Checked, check_engine
-from saguaro.cli.generate import stats_line
-from saguaro.cli.options import add_engine_flags, add_sampling_flags, engine_config, llm_arguments, sampling_params
+from saguaro.cli.chat_input import EditingReader, PlainReader, prepare_history, state_folder
+from saguaro.cli.checks import check_engine, check_grammar
+from saguaro.cli.conversation import COMMANDS, GREETING, Conversation
+from saguaro.cli.options import (
+    SAMPLING_FLAGS,
+    add_engine_flags,
+    add_sampling_flags,
+    engine_config,
+    engine_options,
+    llm_arguments,
+    sampling_params,
+)
 from saguaro.cli.parser import Parser
-from saguaro.request import RequestMetrics, SamplingParams
+from saguaro.errors import ConfigError
 
 if TYPE_CHECKING:
-    from saguaro.llm import LLM
+    from saguaro.cli.chat_engine import EngineBackend
+    from saguaro.cli.chat_server import ServerBackend
+    from saguaro.cli.chat_view import MarkdownView, PlainView
 
-HELP = "/quit ends, /clear forgets the conversation, /stats shows speed and acceptance, Ctrl-C stops an answer."
+MAX_TOKENS = 1024
+LOADING = "loading ..."
 
 
 def add_arguments(parser: Parser) -> None:
     """Flags of the sub-command."""
+    parser.add_argument("--url", metavar="URL", help="talk with a running server instead of models of this machine")
     parser.add_argument("--system", metavar="TEXT", help="system message")
-    add_sampling_flags(parser, without=("n", "logprobs"))
-    add_engine_flags(parser)
+    parser.add_argument("--plain", action="store_true", help="answers as plain text, not as Markdown")
+    parser.add_argument(
+        "--history", action=argparse.BooleanOptionalAction, default=True, help="keep what is typed for the next run"
+    )
+    add_sampling_flags(parser, without=("n", "logprobs", "prompt_logprobs"))
+    add_engine_flags(parser, target_required=False)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Talk until /quit or the end of input."""
-    config = engine_config(options)
-    extra = {} if hasattr(options, "max_tokens") else {"max_tokens": 1024}
-    params = sampling_params(options, **extra)
-    checked = check_engine(config)
+    """Talk until /quit or the end of input; 1 when input was a file and an answer failed."""
+    given = [name for name in SAMPLING_FLAGS if hasattr(options, name)]
+    if "max_tokens" not in given:
+        options.max_tokens = MAX_TOKENS
+        given.append("max_tokens")
+    on_screen = sys.stdout.isatty()
+    backend, opening = (
+        _of_server(options, given) if options.url is not None else _of_engine(options, quiet=not on_screen)
+    )
+    try:
+        view = _view(plain=options.plain or not on_screen)
+        reader = _reader(history=options.history, on_screen=on_screen)
+        if reader.interactive:
+            view.note(opening + GREETING)
+        done = Conversation(backend, reader, view, system=options.system).run()
+        return 0 if done or reader.interactive else 1
+    finally:
+        backend.close()
 
-    from saguaro import LLM
 
-    print("loading ...", end="", flush=True)
-    with LLM(**llm_arguments(config)) as llm:
-        print(f"\r{HELP}")
-        Conversation(llm, checked, params, system=options.system).run()
-    return 0
+def _of_engine(options: argparse.Namespace, *, quiet: bool) -> tuple[EngineBackend, str]:
+    if not hasattr(options, "target"):
+        raise ConfigError("nobody to talk with; give --target T --draft D, or --url of a running server.")
+    config, params = engine_config(options), sampling_params(options)
+    check_grammar(check_engine(config), params)
+
+    from saguaro import AsyncLLM
+    from saguaro.cli.chat_engine import EngineBackend
+
+    if not quiet:
+        print(LOADING, end="\r", flush=True)
+    try:
+        llm = AsyncLLM(**llm_arguments(config))
+    finally:
+        if not quiet:
+            print(" " * len(LOADING), end="\r", flush=True)
+    try:
+        return EngineBackend(llm, params, mode=config.mode), f"mode {llm.mode}. "
+    except BaseException:
+        llm.close()
+        raise
 
 
-class Conversation:
-    """The messages so far and the model that answers them."""
+def _of_server(options: argparse.Namespace, given: list[str]) -> tuple[ServerBackend, str]:
+    if wrong := engine_options(options):
+        flags = ", ".join("--" + name.replace("_", "-") for name in wrong)
+        raise ConfigError(f"{flags} and --url exclude each other: the engine is the server's.")
 
-    def __init__(self, llm: LLM, checked: Checked, params: SamplingParams, *, system: str | None) -> None:
-        self._llm, self._checked, self._params = llm, checked, params
-        self._tokenizer = checked.tokenizer
-        self._system = [{"role": "system", "content": system}] if system is not None else []
-        self._messages = list(self._system)
-        self._metrics: list[RequestMetrics] = []
+    from saguaro.cli.chat_server import ServerBackend, body_of
+    from saguaro.cli.remote import Remote
 
-    def run(self) -> None:
-        """Read lines and answer them."""
-        for line in _lines():
-            if line.startswith("/"):
-                if line == "/quit":
-                    return
-                self._command(line)
-            elif line:
-                self._answer(line)
+    remote = Remote(options.url)
+    backend = ServerBackend(remote, body_of(sampling_params(options), given))
+    return backend, f"{backend.model} at {remote.url}. "
 
-    def _command(self, line: str) -> None:
-        if line == "/clear":
-            self._messages = list(self._system)
-            print("forgotten.")
-        elif line == "/stats":
-            print(stats_line(self._metrics) if self._metrics else "nothing generated yet.")
-        else:
-            print(HELP)
 
-    def _answer(self, line: str) -> None:
-        self._messages.append({"role": "user", "content": line})
-        ids = self._tokenizer.encode_chat(self._messages)
-        room = self._checked.context - len(ids)
-        if room < 1:
-            self._messages.pop()
-            print(
-                f"the conversation has {len(ids)} tokens and the context is {self._checked.context}; /clear forgets it."
-            )
-            return
-        said: list[str] = []
-        pieces = self._llm.stream(ids, self._params)
+def _view(*, plain: bool) -> MarkdownView | PlainView:
+    from rich.console import Console
+
+    from saguaro.cli.chat_view import MarkdownView, PlainView
+
+    console = Console()
+    return PlainView(sys.stdout) if plain or console.is_dumb_terminal else MarkdownView(console)
+
+
+def _reader(*, history: bool, on_screen: bool) -> EditingReader | PlainReader:
+    typed = sys.stdin.isatty()
+    if not (typed and on_screen) or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        return PlainReader(sys.stdin, interactive=typed)
+    path: Path | None = None
+    if history:
         try:
-            for delta in pieces:
-                said.append(delta.text)
-                print(delta.text, end="", flush=True)
-                if delta.metrics is not None:
-                    self._metrics.append(delta.metrics)
-        except KeyboardInterrupt:
-            print(" [stopped]", end="")
-            if close := getattr(pieces, "close", None):
-                close()  # ends the request
-        print()
-        self._messages.append({"role": "assistant", "content": "".join(said)})
-
-
-def _lines() -> Iterator[str]:
-    """Lines typed by the user, until the end of input; Ctrl-C at the prompt ends too."""
-    with contextlib.suppress(ImportError):  # history and editing, where the platform has it
-        importlib.import_module("readline")
-    while True:
-        try:
-            yield input("> ").strip()
-        except EOFError:
-            print()
-            return
+            path = prepare_history(state_folder())
+        except OSError as error:
+            print(f"the history is not kept: {error.filename}: {error.strerror}.", file=sys.stderr)
+    return EditingReader(COMMANDS, path)

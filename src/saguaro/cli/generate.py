@@ -93,6 +93,9 @@ def stats_line(metrics: Iterable[RequestMetrics]) -> str:
     parts = [f"{(rounds + accepted) / seconds:.1f} tokens/s" if seconds else "no decoding"]
     if rounds and any(m.drafted for m in done):
         parts.append(f"{1 + accepted / rounds:.2f} tokens a round")
+    verified = sum(m.verified for m in done)
+    if verified:
+        parts.append(f"acceptance {accepted / verified:.2f}")
     looked = sum(m.hits + m.misses for m in done)
     if looked:
         reasons = {reason: sum(m.miss_reasons[reason] for m in done) for reason in MISS_REASONS}

@@ -27,6 +27,7 @@ COMMANDS = {
     "generate": "continue one or several prompts",
     "chat": "talk with a model in the terminal",
     "serve": "answer over HTTP as the OpenAI API does",
+    "top": "watch a running server: speed, latencies, hits, the state of the draft",
     "bench": "measure AR, SD and SSD on a prompt file and write a record",
     "calibrate": "measure a pair of models and write a profile of it",
     "train-draft": "distil a small draft for a target from prompts",
