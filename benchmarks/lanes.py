@@ -6,6 +6,7 @@ prompt group, so that drift of the machine meets all of them alike. Every text i
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from rich.console import Console
 
 from saguaro import LLM, Completion, RequestMetrics, SamplingParams
 from saguaro.bench.figures import run_figures
+from saguaro.bench.machine import machine, versions
+from saguaro.bench.run import model_name
+from saguaro.records import write_record
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results"
@@ -39,6 +43,50 @@ def prompts(path: Path, count: int) -> list[str]:
     file = path if path.is_file() else path / "prompts.jsonl"
     lines = file.read_text().splitlines()
     return [json.loads(line)["prompt"] for line in lines[:count]]
+
+
+def parser(words: str, *, num_prompts: int, max_tokens: int) -> argparse.ArgumentParser:
+    """The options that all experiments have. `words`: what a script says of itself."""
+    found = argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--target", required=True)
+    found.add_argument("--draft", required=True)
+    found.add_argument("--prompts", type=Path, default=ROOT / "prompts" / "humaneval")
+    found.add_argument("--num-prompts", type=int, default=num_prompts)
+    found.add_argument("--max-tokens", type=int, default=max_tokens)
+    found.add_argument("--dtype", default="int8")
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    """An option that lists whole numbers by comma."""
+    return [int(part) for part in text.split(",")]
+
+
+def reals(text: str) -> list[float]:
+    """An option that lists numbers by comma."""
+    return [float(part) for part in text.split(",")]
+
+
+def seeded(temperature: float, max_tokens: int) -> Callable[[int], SamplingParams]:
+    """Parameters of the request with a number, which is its seed; all are equally long."""
+    return lambda number: SamplingParams(temperature=temperature, seed=number, max_tokens=max_tokens, ignore_eos=True)
+
+
+def pair(options: argparse.Namespace) -> str:
+    """The models, in the words of a note."""
+    return f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}"
+
+
+def speed(row: Mapping[str, Any]) -> str:
+    """Tokens a second of a row of `summary`, with their range."""
+    return f"{row['total_tokens_per_second']:.1f} ({row['low']:.1f}–{row['high']:.1f})"
+
+
+def keep(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str, **more: Any) -> None:
+    """Write results/NAME.json: a table, and what it was made from."""
+    record = {"table": {"columns": list(columns), "rows": list(rows)}, "note": note, **more}
+    write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / f"{name}.json")
+    log.print(rows)
 
 
 def measure(

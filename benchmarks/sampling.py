@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from lanes import RESULTS, ROOT, Lane, log, measure, prompts, summary, text
+from lanes import Lane, keep, measure, numbers, pair, parser, prompts, reals, seeded, speed, summary, text
 
-from saguaro import LLM, SamplingParams
-from saguaro.bench.machine import machine, versions
-from saguaro.bench.run import model_name
-from saguaro.records import write_record
+from saguaro import LLM
 
 CONSTANTS = (1.0, 0.7, 0.5, 0.3, 0.1)
 
@@ -39,34 +35,25 @@ def lanes(options: argparse.Namespace) -> tuple[list[Lane], list[Lane]]:
 
 def one_temperature(options: argparse.Namespace, temperature: float, llms: dict[str, LLM]) -> dict[str, Any]:
     """The survey, then the best of each kind again."""
-
-    def params(number: int) -> SamplingParams:
-        return SamplingParams(temperature=temperature, seed=number, max_tokens=options.max_tokens, ignore_eos=True)
-
+    params = seeded(temperature, options.max_tokens)
     shared, rejection = lanes(options)
     texts = prompts(options.prompts, options.num_prompts)
     survey = summary(measure(llms, [*shared, *rejection], texts, params=params))
-    speed = {row["lane"]: row["total_tokens_per_second"] for row in survey}
-    best = [max(kind, key=lambda lane: speed[lane.name]) for kind in (shared, rejection)]
+    speeds = {row["lane"]: row["total_tokens_per_second"] for row in survey}
+    best = [max(kind, key=lambda lane: speeds[lane.name]) for kind in (shared, rejection)]
     again = measure(llms, best, texts, params=params, repeats=options.repeats)
     return {"survey": survey, "runs": again, "best": summary(again, against=best[1].name)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--draft", required=True)
-    parser.add_argument("--name", required=True, help="of the pair, for the record")
-    parser.add_argument("--prompts", type=Path, default=ROOT / "prompts" / "humaneval")
-    parser.add_argument("--num-prompts", type=int, default=4)
-    parser.add_argument("--max-tokens", type=int, default=48)
-    parser.add_argument("--lookahead", type=int, default=4)
-    parser.add_argument("--budget", type=int, default=6)
-    parser.add_argument("--fan-outs", type=lambda s: [int(part) for part in s.split(",")], default=[1, 2])
-    parser.add_argument("--temperatures", type=lambda s: [float(part) for part in s.split(",")], default=[1.0, 0.7])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--dtype", default="int8")
-    options = parser.parse_args()
+    known = parser(__doc__ or "", num_prompts=4, max_tokens=48)
+    known.add_argument("--name", required=True, help="of the pair, for the record")
+    known.add_argument("--lookahead", type=int, default=4)
+    known.add_argument("--budget", type=int, default=6)
+    known.add_argument("--fan-outs", type=numbers, default=[1, 2])
+    known.add_argument("--temperatures", type=reals, default=[1.0, 0.7])
+    known.add_argument("--repeats", type=int, default=3)
+    options = known.parse_args()
     with ExitStack() as stack:
         llms = {
             kind: stack.enter_context(
@@ -83,17 +70,14 @@ def main() -> None:
     rows = []
     for temperature, part in parts.items():
         for row in part["best"]:
-            speed = f"{row['total_tokens_per_second']:.1f} ({row['low']:.1f}–{row['high']:.1f})"
-            numbers = [text(row[name]) for name in ("ratio", "hit_rate", "acceptance_rate", "acceptance_length")]
-            rows.append([temperature, row["lane"], speed, *numbers])
+            names = ("ratio", "hit_rate", "acceptance_rate", "acceptance_length")
+            rows.append([temperature, row["lane"], speed(row), *(text(row[name]) for name in names)])
     note = (
-        f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}; the best of "
+        f"{pair(options)}; the best of "
         f"{len(CONSTANTS) * len(options.fan_outs)} settings of rejection and of {1 + len(options.fan_outs)} of shared "
         f"noise; {options.num_prompts} prompts × {options.max_tokens} tokens, {options.repeats} repeats in turns"
     )
-    record = {"table": {"columns": columns, "rows": rows}, "note": note, "parts": parts}
-    write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / f"sampling-{options.name}.json")
-    log.print(rows)
+    keep(f"sampling-{options.name}", columns, rows, note, parts=parts)
 
 
 if __name__ == "__main__":

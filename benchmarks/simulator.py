@@ -10,21 +10,18 @@ hour to hour. Nothing is fitted to the speeds. Writes results/simulator.json.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lanes import RESULTS, ROOT, Lane, log, measure, prompts, summary
+from lanes import Lane, keep, measure, pair, parser, prompts, seeded, summary
 
-from saguaro import LLM, SamplingParams
-from saguaro.bench.machine import machine, versions
-from saguaro.bench.run import model_name
+from saguaro import LLM
 from saguaro.planner.question import profile_laws
 from saguaro.profile import load
-from saguaro.records import write_record
 from saguaro.simulate.clock import Setting, simulate
 from saguaro.simulate.costs import Costs, measured
+from saguaro.simulate.pairs import Pair
 
 LOOKAHEADS, BUDGETS = (1, 2, 3, 4), (4, 6, 10)
 VERIFY, STEP = (1, 2, 3, 4, 5), (1, 2, 4, 6, 8, 10)
@@ -59,12 +56,12 @@ def middle(before: dict[str, dict[int, float]], after: dict[str, dict[int, float
     }
 
 
-def compare(rows: list[dict[str, Any]], costs: Costs, pair: Any) -> list[dict[str, Any]]:
+def compare(rows: list[dict[str, Any]], costs: Costs, laws: Pair) -> list[dict[str, Any]]:
     """Measured and predicted speed of every setting."""
     found = []
     for row in summary(rows):
         setting = settings()[row["lane"]]
-        run = simulate(setting, costs, pair, rounds=20000)
+        run = simulate(setting, costs, laws, rounds=20000)
         one = {"setting": row["lane"], "measured": row["total_tokens_per_second"], "predicted": run.tokens_per_second}
         one |= {"low": row["low"], "high": row["high"], "hit_rate": row["hit_rate"], "predicted_hit_rate": run.hit_rate}
         one |= {"tokens_a_round": row["acceptance_length"], "predicted_tokens_a_round": run.tokens_a_round}
@@ -74,28 +71,18 @@ def compare(rows: list[dict[str, Any]], costs: Costs, pair: Any) -> list[dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--draft", required=True)
-    parser.add_argument("--profile", required=True, type=Path)
-    parser.add_argument("--prompts", type=Path, default=ROOT / "prompts" / "humaneval")
-    parser.add_argument("--num-prompts", type=int, default=8)
-    parser.add_argument("--max-tokens", type=int, default=64)
-    parser.add_argument("--dtype", default="int8")
-    options = parser.parse_args()
+    known = parser(__doc__ or "", num_prompts=8, max_tokens=64)
+    known.add_argument("--profile", required=True, type=Path)
+    options = known.parse_args()
     laws = profile_laws(load(options.profile), options.profile.name)
     lanes = [Lane(name, "pair", setting.mode, changes(setting)) for name, setting in settings().items()]
-
-    def params(number: int) -> SamplingParams:
-        return SamplingParams(temperature=0.0, seed=number, max_tokens=options.max_tokens, ignore_eos=True)
-
     with LLM(
         options.target, options.draft, mode="ssd", dtype=options.dtype, target_device="cpu:0", draft_device="cpu:1",
         lookahead=max(LOOKAHEADS), budget=max(BUDGETS), max_batch=1, max_model_len=1024,
     ) as llm:  # fmt: skip
         before = llm._open.measure_times(VERIFY, STEP, seconds=3.0)
         texts = prompts(options.prompts, options.num_prompts)
-        rows = measure({"pair": llm}, lanes, texts, params=params)
+        rows = measure({"pair": llm}, lanes, texts, params=seeded(0.0, options.max_tokens))
         times = middle(before, llm._open.measure_times(VERIFY, STEP, seconds=3.0))
     found = compare(rows, measured(times, link=LINK), laws.pair)
     errors = [abs(one["error"]) for one in found]
@@ -108,13 +95,11 @@ def main() -> None:
         for one in found
     ]  # fmt: skip
     note = (
-        f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}, cpu:0 and cpu:1; laws of "
+        f"{pair(options)}, cpu:0 and cpu:1; laws of "
         f"{options.profile.name}, step times of the same run; {options.num_prompts} prompts × "
         f"{options.max_tokens} tokens; median error {100 * median(errors):.1f} %, largest {100 * max(errors):.1f} %"
     )
-    record = {"table": {"columns": columns, "rows": table}, "note": note, "points": found, "times": times}
-    write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / "simulator.json")
-    log.print(table, note)
+    keep("simulator", columns, table, note, points=found, times=times)
 
 
 if __name__ == "__main__":

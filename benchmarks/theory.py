@@ -11,20 +11,15 @@ AR, and a hit may be waited for. Writes results/theory.json.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import zip_longest
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
-from lanes import RESULTS, ROOT, Lane, log, measure, prompts, text
+from lanes import Lane, keep, log, measure, numbers, pair, parser, prompts, reals, seeded, text
 
-from saguaro import LLM, RequestMetrics, SamplingParams
+from saguaro import LLM, RequestMetrics
 from saguaro.bench.figures import draft_round_seconds
-from saguaro.bench.machine import machine, versions
-from saguaro.bench.run import model_name
-from saguaro.records import write_record
 from saguaro.theory.speedup import long_run_hit_rate, ssd_speedup
 
 
@@ -92,19 +87,13 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--draft", required=True)
-    parser.add_argument("--prompts", type=Path, default=ROOT / "prompts" / "humaneval")
-    parser.add_argument("--num-prompts", type=int, default=8)
-    parser.add_argument("--max-tokens", type=int, default=96)
-    parser.add_argument("--batches", type=lambda s: [int(part) for part in s.split(",")], default=[1, 2, 4])
-    parser.add_argument("--temperatures", type=lambda s: [float(part) for part in s.split(",")], default=[0.0, 1.0])
-    parser.add_argument("--fallbacks", type=lambda s: s.split(","), default=["neural", "none"])
-    parser.add_argument("--lookahead", type=int, default=4)
-    parser.add_argument("--budget", type=int, default=6)
-    parser.add_argument("--dtype", default="int8")
-    options = parser.parse_args()
+    known = parser(__doc__ or "", num_prompts=8, max_tokens=96)
+    known.add_argument("--batches", type=numbers, default=[1, 2, 4])
+    known.add_argument("--temperatures", type=reals, default=[0.0, 1.0])
+    known.add_argument("--fallbacks", type=lambda s: s.split(","), default=["neural", "none"])
+    known.add_argument("--lookahead", type=int, default=4)
+    known.add_argument("--budget", type=int, default=6)
+    options = known.parse_args()
     ssd = {"mode": "ssd", "lookahead": options.lookahead}
     lanes = [Lane("AR", "pair", "ar", {"mode": "ar"})]
     lanes += [Lane(f"SSD, {name}", "pair", "ssd", {**ssd, "fallback": name}) for name in options.fallbacks]
@@ -117,12 +106,7 @@ def main() -> None:
             for batch in options.batches:
                 texts = prompts(options.prompts, max(options.num_prompts, batch))
                 kept: dict[str, list[RequestMetrics]] = {}
-
-                def params(number: int, temperature: float = temperature) -> SamplingParams:
-                    return SamplingParams(
-                        temperature=temperature, seed=number, max_tokens=options.max_tokens, ignore_eos=True
-                    )
-
+                params = seeded(temperature, options.max_tokens)
                 measure({"pair": llm}, lanes, texts, params=params, batch=batch, kept=kept)
                 draft_round = draft_round_seconds(llm.statistics(), mode="ssd") or 0.0
                 for lane in lanes[1:]:
@@ -139,12 +123,11 @@ def main() -> None:
         for name, one in found.items()
     ]
     note = (
-        f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}, K = {options.lookahead}, B = "
-        f"{options.budget}; {options.num_prompts} prompts × {options.max_tokens} tokens; times in units of a step of "
+        f"{pair(options)}, K = {options.lookahead}, B = {options.budget}; {options.num_prompts} prompts × "
+        f"{options.max_tokens} tokens; times in units of a step of "
         f"AR with as many rows"
     )
-    record = {"table": {"columns": columns, "rows": rows}, "note": note, "parts": found}
-    write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / "theory.json")
+    keep("theory", columns, rows, note, parts=found)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that is none of the known ones: the nearest is suggested, and all are listed."""
+    names = list(known)
+    return ConfigError(f"unknown {kind} {name!r}{nearest(name, names) or '.'} Known: {', '.join(names)}.")
+
+
 class Table:
     """A mapping from names to `module:attribute`, resolved on first use.
 
@@ -46,8 +52,7 @@ class Table:
     def check(self, name: str) -> str:
         """Return `name` if it can be resolved by shape; raise `ConfigError` naming the nearest member otherwise."""
         if name not in self._members and ":" not in name:
-            known = ", ".join(self._members)
-            raise ConfigError(f"unknown {self.kind} {name!r}{nearest(name, self._members)} Known: {known}.")
+            raise unknown(self.kind, name, self._members)
         return name
 
     def get(self, name: str) -> Any:

@@ -93,25 +93,6 @@ def test_what_matches_well_is_taken_and_what_fails_is_given_up() -> None:
     assert c.estimates.acceptance(4) == [0.8] * 4  # the draft's own is another estimate
 
 
-def test_many_rows_do_not_look_for_what_cannot_pay() -> None:
-    """Reading the branches and the text of every row is left out where their best tokens cost more than they give."""
-
-    def offers(rate: float, *, fixed: bool = False) -> list[set[str]]:
-        branch = Entry(Key(1, 3, 5, 0, 9), (50, 51, 52, 53))
-        c = chooser("adaptive", step=0.3, fixed=fixed, branches=(branch,))
-        for _ in range(400):
-            c.estimates.round_took(int(0.12 * rate), 0.12, 4)
-        rows = [opened(REPEATING) for _ in range(4)]
-        c.choose(rows, 4, 3)
-        return [{source for source, _, _ in o.offers} for o in rows]
-
-    both = {"ngram", "own_row"}
-    assert offers(50) == [both] * 4
-    assert offers(200) == [{"ngram"}] * 4  # a row costs .8 tokens
-    assert offers(2000) == [set()] * 4
-    assert offers(2000, fixed=True) == [both] * 4  # without a clock nothing is too dear
-
-
 def test_useless_tokens_are_not_worth_a_row() -> None:
     assert source(chooser("random"), opened()) == "none"
     assert source(chooser("random", fixed=True), opened()) == "random"

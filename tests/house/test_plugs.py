@@ -20,7 +20,7 @@ PLUG_POINTS = {
     "saguaro.transport",
 }
 # Files of a plug folder that several members share and that are no members themselves.
-SHARED: dict[str, set[str]] = {"saguaro.server.parsers": {"call_scanner"}}
+SHARED: dict[str, set[str]] = {"saguaro.server.parsers": {"call_scanner", "calls"}}
 
 
 def table_paths() -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
 from saguaro.algorithm.choosing_fallback import Choice, Way, choose, deepening, try_another
-from saguaro.algorithm.suffix_index import Corpus, SuffixIndex
+from saguaro.algorithm.suffix_index import Corpus
 from saguaro.algorithm.waiting import choose_depth, expected_tokens
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.drafting.fallbacks.base import Fallback, Missed, Offer
@@ -23,9 +23,6 @@ from saguaro.engine.sequence import Proposed, Sequence
 from saguaro.transport.base import Entry, Key
 
 NO_WAY = Way("none")
-NO_TEXT = SuffixIndex()
-LOOKED_FOR = ("ngram", "own_row")
-"""Sources that take time to look at, even where nothing comes of it."""
 MOST_UNBOOKED = 64
 
 
@@ -71,7 +68,6 @@ class Chooser:
         self.vocab = vocab
         self.corpus = corpus
         self._hits: list[tuple[str | None, int, float]] = []  # source of the verified proposal, depth taken, wait
-        self._idle: tuple[str, ...] = ()  # sources that are not looked at in this round
 
     def configure(self, fallback: str, *, fixed: bool, branches: bool, rejection: bool) -> None:
         """Another fallback. `fixed`: the depth does not adapt; `branches`: a hit is possible; `rejection`: proposals
@@ -103,11 +99,10 @@ class Chooser:
                 answers.looked_up(o.verified.source, o.covered)
         asking = sum(self._may_wait(o) and o.limit > o.available for o in opened)
         waits = self._waits(opened, asking, alone=rows == 1)
-        width = 1 + others / (rows - 1) if rows > 1 else 1.0
-        rate = 0.0 if self.fixed else self.estimates.rate(rows, width)
-        self._idle = self._useless(max(o.limit for o in opened), others, rate) if any(missed) and rows > 1 else ()
         ways = [self._ways(o, wait) for o, wait in zip(opened, waits, strict=True)]
         deepest = max(way.depth for each in ways for way in each)
+        width = 1 + others / (rows - 1) if rows > 1 else 1.0
+        rate = 0.0 if self.fixed else self.estimates.rate(rows, width)
         verify = [0.0 if self.fixed else self.estimates.verify_seconds(others + d + 1) for d in range(deepest + 1)]
         best = choose(ways, verify, rate)
         if self.fallback.chooses and any(missed):
@@ -178,22 +173,6 @@ class Chooser:
 
     # -- the ways of a row ----------------------------------------------------------------------------------------
 
-    def _useless(self, limit: int, others: int, rate: float) -> tuple[str, ...]:
-        """Sources whose best tokens would cost more of the verification than they can give: with many rows, looking
-        for them in every row costs more than all else between two verifications.
-        """
-        if self.fixed or limit < 1:
-            return ()
-        answers, first = self.estimates.answers, self.estimates.verify_seconds(others + 1)
-        costs = [rate * (self.estimates.verify_seconds(others + d + 1) - first) for d in range(1, limit + 1)]
-        found = []
-        for source in LOOKED_FOR:
-            expected = expected_tokens(self.estimates.best(limit, source))
-            later = answers.future(source) - answers.future("none") if self.branches else 0.0
-            if all(tokens - 1 + max(0.0, later) <= cost for tokens, cost in zip(expected[1:], costs, strict=False)):
-                found.append(source)
-        return tuple(found)
-
     def _may_wait(self, o: Open) -> bool:
         return o.ready and (o.covered or self.fallback.asks_draft)
 
@@ -246,12 +225,10 @@ class Chooser:
         """What the fallback may know of a row."""
         s, own, fallback = o.sequence, o.sequence.submission.sampling, self.fallback
         cached: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
-        if fallback.reads_cache and not self.rejection and "own_row" not in self._idle:
+        if fallback.reads_cache and not self.rejection:
             cached = self.reader.branches(s.row, s.request, o.key.round)
-        text = NO_TEXT
-        if fallback.reads_text and "ngram" not in self._idle:
-            text = s.text
-            text.extend(s.tokens[len(text) :])
+        if fallback.reads_text:
+            s.text.extend(s.tokens[len(s.text) :])
         return Missed(
             length=len(s.tokens),
             seed=own.seed,
@@ -261,10 +238,10 @@ class Chooser:
             vocab=self.vocab,
             accepted=o.key.accepted,
             bonus=o.key.bonus,
-            text=text,
-            corpus=self.corpus if "ngram" not in self._idle else None,
+            text=s.text,
+            corpus=self.corpus,
             cached=cached,
-            rejected=o.verified.tokens[o.key.accepted :] if o.verified and "own_row" not in self._idle else (),
+            rejected=o.verified.tokens[o.key.accepted :] if o.verified is not None else (),
         )
 
 

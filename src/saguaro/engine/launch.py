@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -27,6 +27,8 @@ from saguaro.errors import ConfigError, RequestRefused, SaguaroError, WeightsErr
 
 LOAD_SECONDS = 600.0
 END_SECONDS = 3.0
+HANGING_SECONDS = 0.05
+"""How often one who may hang is looked at, while an answer is waited for."""
 _ERRORS = {cls.__name__: cls for cls in (ConfigError, RequestRefused, WeightsError, WorkerDied)}
 
 
@@ -88,11 +90,11 @@ class Worker:
             raise _ERRORS.get(kind, SaguaroError)(message)
         return name, value
 
-    def expect(self, wanted: str, seconds: float = LOAD_SECONDS) -> Any:
-        """Wait for a message of this name; others are dropped."""
+    def expect(self, wanted: str, seconds: float = LOAD_SECONDS, *, hangs: Callable[[], bool] | None = None) -> Any:
+        """Wait for a message of this name; others are dropped. A worker that `hangs` is given up at once."""
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            message = self.receive(min(left, 1.0))
+        while (left := deadline - time.monotonic()) > 0 and not (hangs and hangs()):
+            message = self.receive(min(left, HANGING_SECONDS if hangs else 1.0))
             if message is not None and message[0] == wanted:
                 return message[1]
         raise WorkerDied(f"the {self.role} process did not answer within {seconds:.0f} s.")

@@ -190,19 +190,10 @@ class Estimates:
         """Probability that position j is accepted given that all before it were, j = 0 ... lookahead - 1."""
         return (self._draft if kind[0] in BY_DRAFT else self._of(kind)).rates(lookahead)
 
-    def best(self, lookahead: int, source: str) -> list[float]:
-        """The largest acceptance of each position among the grades of a source: no tokens of it are worth more."""
-        grades = {kind for kind in (*PRIORS, *self._others) if kind[0] == source}
-        rates = [(self._others.get(kind) or self._unseen(kind)).rates(lookahead) for kind in sorted(grades)]
-        return [max(column) for column in zip(*rates, strict=True)]
-
     def _of(self, kind: Kind) -> Acceptance:
         if kind not in self._others:
-            self._others[kind] = self._unseen(kind)
+            self._others[kind] = Acceptance(self._positions, *PRIORS.get(kind, UNKNOWN_SOURCE), OTHERS_WEIGHT)
         return self._others[kind]
-
-    def _unseen(self, kind: Kind) -> Acceptance:
-        return Acceptance(self._positions, *PRIORS.get(kind, UNKNOWN_SOURCE), OTHERS_WEIGHT)
 
     def passed_over(self, kind: Kind) -> None:
         """Tokens of a kind were on offer and not taken."""

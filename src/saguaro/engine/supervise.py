@@ -52,6 +52,10 @@ class DraftProcess:
         """Seconds since its last sign of life."""
         return time.monotonic() - max(self.view.status().heartbeat, self.started)
 
+    def hangs(self) -> bool:
+        """Whether it has been silent for longer than a draft at work ever is."""
+        return self.silent_for() > HUNG_SECONDS
+
     def end(self, *, kill: bool) -> None:
         """End the process and give its memory up."""
         if kill:
@@ -112,20 +116,15 @@ class DraftSupervisor:
     def _ask(self, name: str) -> Any:
         """None when there is no draft, or one that hangs: whoever asks has requests to serve meanwhile."""
         draft = self.current
-        if draft is None or not draft.ready or draft.silent_for() > HUNG_SECONDS:
+        if draft is None or not draft.ready or draft.hangs():
             return None
-        deadline = time.monotonic() + ANSWER_SECONDS
         try:
             while draft.worker.receive(0) is not None:
                 pass  # an answer that came too late for an earlier question
             draft.worker.send(name)
-            while time.monotonic() < deadline and draft.silent_for() <= HUNG_SECONDS:
-                message = draft.worker.receive(0.05)
-                if message is not None and message[0] == name:
-                    return message[1]
+            return draft.worker.expect(name, ANSWER_SECONDS, hangs=draft.hangs)
         except (SaguaroError, OSError):
-            pass
-        return None
+            return None
 
     def observations(self) -> list[EndedRound]:
         """Ended rounds as the present draft saw them; raises `WorkerDied` when there is none."""

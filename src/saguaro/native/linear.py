@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from saguaro.errors import CapacityError, ConfigError, WeightsError
+from saguaro.errors import CapacityError, WeightsError
 from saguaro.native.library import library
 from saguaro.native.memory import allocate
 from saguaro.native.team import Team
-from saguaro.registry import nearest
+from saguaro.registry import unknown
 
 KINDS = ("float32", "bfloat16", "int8", "int4")
 BLOCK = 32
@@ -123,7 +123,7 @@ def pack(weight_NK: torch.Tensor, kind: str, *, bias_N: torch.Tensor | None = No
 def check_kind(kind: str) -> None:
     """Raise ConfigError unless `kind` is one of KINDS."""
     if kind not in KINDS:
-        raise ConfigError(f"unknown weight kind {kind!r}{nearest(kind, KINDS)} Known: {', '.join(KINDS)}.")
+        raise unknown("weight kind", kind, KINDS)
 
 
 def _aligned(tensor: torch.Tensor) -> torch.Tensor:

@@ -54,9 +54,10 @@ class NamedCall(Parser):
         super().__init__((name,))
         self._begin = [Piece("call", name)]
 
-    def push(self, text: str) -> list[Piece]:
-        begin, self._begin = self._begin, []
-        return joined([*begin, Piece("arguments", text)])
+    def _step(self, found: list[Piece]) -> bool:
+        found += [*self._begin, Piece("arguments", self._text)]
+        self._begin, self._text = [], ""
+        return False
 
     def finish(self) -> list[Piece]:
         return self.push("")

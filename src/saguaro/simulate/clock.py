@@ -19,7 +19,7 @@ from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.algorithm.fan_out.base import FanOutPolicy
 from saguaro.algorithm.terms import Outcome, Proposal
 from saguaro.errors import ConfigError
-from saguaro.registry import nearest
+from saguaro.registry import unknown
 from saguaro.simulate.costs import Costs
 from saguaro.simulate.drafting import ASK, HANDOVERS, PUSH, DraftClock
 from saguaro.simulate.pairs import DRAFTED, Drawn, Pair
@@ -67,7 +67,7 @@ class Setting:
             ("mode", self.mode, MODES), ("fallback", self.fallback, FALLBACKS), ("handover", self.handover, HANDOVERS),
         ):  # fmt: skip
             if value not in known:
-                raise ConfigError(f"unknown {name} {value!r}{nearest(value, known) or '.'} Known: {', '.join(known)}.")
+                raise unknown(name, value, known)
         if self.batch < 1 or self.lookahead < 0 or self.budget < 0:
             raise ConfigError("a batch has 1 row or more, and lookahead and budget are 0 or more.")
         if self.mode != "ar" and self.lookahead < 1:

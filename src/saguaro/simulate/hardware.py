@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saguaro.errors import ConfigError
-from saguaro.registry import nearest
+from saguaro.registry import unknown
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,5 @@ def open_hardware(name: str) -> Hardware:
     """
     found = HARDWARE.get(name.lower())
     if found is None:
-        hint = nearest(name.lower(), HARDWARE) or "."
-        raise ConfigError(f"unknown hardware {name!r}{hint} Known: {', '.join(HARDWARE)}.")
+        raise unknown("hardware", name.lower(), HARDWARE)
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from saguaro.errors import ConfigError
-from saguaro.registry import nearest
+from saguaro.registry import nearest, unknown
 
 BYTES_BY_DTYPE = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
 
@@ -162,6 +162,5 @@ def bytes_of(dtype: str) -> float:
         ConfigError: for an unknown dtype.
     """
     if dtype not in BYTES_BY_DTYPE:
-        hint = nearest(dtype, BYTES_BY_DTYPE) or "."
-        raise ConfigError(f"unknown dtype {dtype!r}{hint} Known: {', '.join(BYTES_BY_DTYPE)}.")
+        raise unknown("dtype", dtype, BYTES_BY_DTYPE)
     return BYTES_BY_DTYPE[dtype]

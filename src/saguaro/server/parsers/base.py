@@ -41,10 +41,19 @@ class Parser(ABC):
     def __init__(self, names: Iterable[str] = (), *, begun: bool = False) -> None:
         self.names = frozenset(names)
         self.begun = begun
+        self._text = ""  # what came and was not read yet
 
-    @abstractmethod
     def push(self, text: str) -> list[Piece]:
         """Add text; what is certain now. What may still become a mark is held back."""
+        self._text += text
+        found: list[Piece] = []
+        while self._step(found):
+            pass
+        return joined(found)
+
+    @abstractmethod
+    def _step(self, found: list[Piece]) -> bool:
+        """Read on in `_text`, which loses what was read; whether there may be another step."""
 
     @abstractmethod
     def finish(self) -> list[Piece]:

@@ -9,33 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from saguaro.server.parsers.base import Parser, Piece, joined, overlap
+from saguaro.server.parsers.base import Piece, joined, overlap
 from saguaro.server.parsers.call_scanner import CallScanner
+from saguaro.server.parsers.calls import CallParser
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
-class Hermes(Parser):
+class Hermes(CallParser):
     """See the module."""
 
     mark = OPEN
 
     def __init__(self, names: Iterable[str] = (), *, begun: bool = False) -> None:
         super().__init__(names, begun=begun)
-        self._text = ""
-        self._scanner: CallScanner | None = None
         self._closing = False
-        self._calls = 0
-        self._announced = False
-        self._before = ""  # what was read over before the present object: shown again if it is no call
         self._only_calls = True  # no other text came so far
-
-    def push(self, text: str) -> list[Piece]:
-        self._text += text
-        found: list[Piece] = []
-        while self._step(found):
-            pass
-        return joined(found)
 
     def finish(self) -> list[Piece]:
         found: list[Piece] = []
@@ -47,7 +36,6 @@ class Hermes(Parser):
         return joined(found)
 
     def _step(self, found: list[Piece]) -> bool:
-        """One step of reading; whether there may be another."""
         if self._closing:
             return self._close()
         if self._scanner is not None:
@@ -70,29 +58,15 @@ class Hermes(Parser):
         self._text = self._text[sure:]
         return False
 
-    def _begin(self, before: str, scanner: CallScanner, text: str) -> None:
-        """An object begins."""
-        self._before, self._scanner, self._text, self._announced = before, scanner, text, False
-
     def _show(self, text: str, found: list[Piece]) -> None:
         found.append(Piece("content", text))
         self._only_calls = self._only_calls and not text
 
-    def _scan(self, scanner: CallScanner, found: list[Piece]) -> bool:
-        arguments, self._text = scanner.push(self._text), ""
-        if scanner.name is not None and not self._announced:
-            self._announced = True
-            found.append(Piece("call", scanner.name, self._calls))
-        found.append(Piece("arguments", arguments, self._calls))
-        if not scanner.done and not scanner.broken:
-            return False
-        self._scanner, self._text = None, scanner.rest
-        if self._announced:
-            self._calls += 1
-            self._closing = True
-        else:
-            self._show(self._before + scanner.seen, found)
-        return True
+    def _called(self) -> None:
+        self._closing = True
+
+    def _give_back(self, text: str, found: list[Piece]) -> None:
+        self._show(text, found)
 
     def _close(self) -> bool:
         """Drop the end of a block; another text behind the object is content."""

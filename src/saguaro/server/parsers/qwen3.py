@@ -21,16 +21,8 @@ class Qwen3(Parser):
 
     def __init__(self, names: Iterable[str] = (), *, begun: bool = False) -> None:
         super().__init__(names, begun=begun)
-        self._text = ""
         self._state = "thinking" if begun else "start"
         self._fresh = True  # nothing of the present part was shown: line ends before it are dropped
-
-    def push(self, text: str) -> list[Piece]:
-        self._text += text
-        found: list[Piece] = []
-        while self._step(found):
-            pass
-        return joined(found)
 
     def finish(self) -> list[Piece]:
         text, self._text = self._text, ""
