@@ -14,6 +14,7 @@ def answered(answers: Answers, way: Way, *, times: int = 1, rate: float = 2.0) -
     for _ in range(times):
         choice = Choice((HIT, way), (3.0, way.expected - 0.5), way.wait, 0.0)
         answers.decided([[HIT], [NONE, NGRAM, NEURAL]], [False, True], choice, rate)
+        answers.earned(HIT.expected + way.expected)
 
 
 def test_nothing_is_known_of_the_future_until_enough_was_seen() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.waiting import choose_depth, expected_tokens
+from saguaro.engine.answers import TRIAL_AFTER
 from saguaro.engine.choosing import Chooser, Open
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.reading import DraftReader
@@ -194,3 +195,34 @@ def test_sd_asks_as_deep_as_the_whole_choice_would() -> None:
             o = opened()
             ways.append((c.choose([o], 1, 0), o.way))
         assert ways[0] == ways[1]
+
+
+def test_a_trial_pays_for_the_wait_that_it_really_took() -> None:
+    """A wait longer than expected leaves a debt, and nothing is tried until it is earned back."""
+    c = chooser("adaptive", step=0.05)
+    answers = c.estimates.answers
+    answers.earned(1e9)
+    most = answers.credit
+    for _ in range(2 * TRIAL_AFTER):
+        expected = c.choose([opened(), opened()], 2, 2)
+        if answers.trials["neural"]:
+            break
+        c.waited(expected, 1.0, 2)  # no trial: the wait is nobody's debt
+        assert answers.credit == most
+    assert answers.trials == {"neural": 1}
+    assert expected > 0
+    left = answers.credit
+    c.waited(expected, expected + 2.0, 2)
+    assert answers.credit == pytest.approx(left - 2.0 * c.estimates.rate(2, 3.0))
+    assert answers.credit < 0
+    for _ in range(TRIAL_AFTER):
+        c.choose([opened(), opened()], 2, 2)
+    assert answers.trials == {"neural": 1}
+
+
+def test_only_a_fallback_that_chooses_saves_for_trials() -> None:
+    for fallback, saves in (("none", False), ("own_row", False), ("adaptive", True)):
+        c = chooser(fallback)
+        for _ in range(5):
+            c.choose([opened(), opened()], 2, 2)
+        assert (c.estimates.answers.credit > 0) is saves

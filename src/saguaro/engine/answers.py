@@ -23,9 +23,9 @@ ENOUGH = 32
 """Hits and misses to be seen before the hit rate of the next round counts."""
 SLOW = ("hit", "neural", "forced")
 """Sources that are no fast fallback."""
-TRIAL_SHARE, MOST_CREDIT, TRIAL_AFTER = 0.01, 16.0, 50
-"""Trials cost this share of all tokens; credit is saved up to so many; a kind is tried when so many misses have gone by
-in which it was on offer and not taken.
+TRIAL_SHARE, MOST_CREDIT, TRIAL_AFTER = 0.01, 8.0, 50
+"""Trials cost this share of the tokens of rounds in which there is a choice; credit is saved up to so many; a kind is
+tried when so many misses have gone by in which it was on offer and not taken.
 """
 
 
@@ -86,7 +86,6 @@ class Answers:
         for offered, miss, way, value in zip(ways, missed, choice.ways, choice.values, strict=True):
             share = rate * choice.wait / waiting if way.wait > 0 else 0.0
             self._values[not miss].add(value - way.future - share)
-            self.credit = min(MOST_CREDIT, self.credit + TRIAL_SHARE * way.expected)
             if not miss:
                 self._depth.add(way.depth)
                 continue
@@ -95,16 +94,23 @@ class Answers:
                 self._passed_over[kind] += 1
             self._passed_over[way.kind] = 0
 
-    def went_on(self, depth: int, expected: float, value: float) -> None:
+    def went_on(self, depth: int, value: float) -> None:
         """A lone row took a hit of so many tokens, without a choice among sources."""
         self._values[True].add(value)
-        self.credit = min(MOST_CREDIT, self.credit + TRIAL_SHARE * expected)
         self._depth.add(depth)
+
+    def earned(self, tokens: float) -> None:
+        """So many tokens are expected of a round under a fallback that chooses; trials may cost a share of them."""
+        self.credit = min(MOST_CREDIT, self.credit + TRIAL_SHARE * tokens)
 
     def tried(self, trial: Trial) -> None:
         """The choice was made to learn about something."""
         self.trials[trial.kind[0]] += 1
         self.credit -= trial.cost
+
+    def overran(self, tokens: float) -> None:
+        """The wait of a trial took longer than expected, by the time of so many tokens: later trials wait for it."""
+        self.credit -= tokens
 
     def crossed(self, rows: int, *, asked: bool) -> None:
         """In a round of a batch with misses the draft was asked, by free choice, or not."""

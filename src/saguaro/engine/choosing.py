@@ -68,6 +68,7 @@ class Chooser:
         self.vocab = vocab
         self.corpus = corpus
         self._hits: list[tuple[str | None, int, float]] = []  # source of the verified proposal, depth taken, wait
+        self._trial_rate = 0.0  # tokens a second that the wait of a trial costs; 0 when the last choice was none
 
     def configure(self, fallback: str, *, fixed: bool, branches: bool, rejection: bool) -> None:
         """Another fallback. `fixed`: the depth does not adapt; `branches`: a hit is possible; `rejection`: proposals
@@ -86,6 +87,7 @@ class Chooser:
             rows: rows of the batch.
             others: tokens of all rows but one in the next verification, as far as one can know.
         """
+        self._trial_rate = 0.0
         if not opened:
             return 0.0
         if rows == 1:
@@ -109,11 +111,20 @@ class Chooser:
             best = self._try(ways, missed, verify, rate, best, rows)
         if self.branches:
             answers.decided(ways, missed, best, rate)
+            if self.fallback.chooses:
+                answers.earned(sum(way.expected for way in best.ways))
         for o, offered, way in zip(opened, ways, best.ways, strict=True):
             o.way = way
             for kind in {other.kind for other in offered} - {way.kind}:
                 self.estimates.passed_over(kind)
         return best.wait
+
+    def waited(self, expected: float, seconds: float, rows: int) -> None:
+        """The wait after a choice took so long; a trial pays for what it really took."""
+        if rows > 1:
+            self.reader.waited(expected, seconds)
+        if self._trial_rate:
+            self.estimates.answers.overran(self._trial_rate * max(0.0, seconds - expected))
 
     def _at_once(self, o: Open) -> float | None:
         """The way of a lone row for which there is only the draft: a hit, or any outcome in SD. Then the choice is how
@@ -153,7 +164,9 @@ class Chooser:
             if source is not None:
                 answers.looked_up(source, True)
             seconds = wait + self.estimates.verify_seconds(depth + 1)
-            answers.went_on(depth, expected[depth], expected[depth] - rate * seconds)
+            answers.went_on(depth, expected[depth] - rate * seconds)
+            if self.fallback.chooses:
+                answers.earned(expected[depth])
         self._hits.clear()
 
     def _try(
@@ -165,6 +178,7 @@ class Chooser:
         trial = try_another(ways, verify, rate, best, answers.due(kinds), answers.credit)
         if trial is not None:
             answers.tried(trial)
+            self._trial_rate = rate
             return trial.choice
         asked = any(way.source == "neural" for way in best.ways)
         if any(kind[0] == "neural" for kind in kinds):

@@ -185,8 +185,7 @@ class Proposer:
             if o.pending:
                 self._settle(o)
         now = time.monotonic()
-        if len(rows) > 1:
-            self.reader.waited(expected, now - chosen)
+        self.chooser.waited(expected, now - chosen, len(rows))
         self._note([s for s, _, _ in rows], looked_up, now - began, before)
         return now - began
 
