@@ -33,6 +33,9 @@ from saguaro.native import Team
 from saguaro.paging import PagePool
 from saguaro.transport.base import DraftPort
 
+AUTO = "auto"
+"""The shortlist of a draft where the user does not say."""
+
 
 def load(place: Placement, plan: Plan, **head: Any) -> CausalLM:
     """The model of a placement, packed for its dtype. `head`: what `build_model` is told of a short head."""
@@ -118,7 +121,7 @@ def build_drafter(plan: Plan) -> Drafter:
     place, config = plan.draft, plan.config
     assert place is not None
     options: dict[str, Any] = dict(config.drafter_options)
-    size = options.pop("shortlist", SIZE if place.dtype in ("int8", "int4") else None)
+    size = options.pop("shortlist", AUTO)
     model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
     return DRAFTERS.get(config.drafter)(
         model,
@@ -130,13 +133,20 @@ def build_drafter(plan: Plan) -> Drafter:
 
 
 def _short_head(place: Placement, plan: Plan, size: Any, spare: Any) -> dict[str, Any]:
-    """What the head of a draft keeps: all (an empty answer), or a shortlist of `size` tokens.
+    """What the head of a draft keeps: all (an empty answer), a shortlist of `size` tokens, or a vocabulary of its own.
 
     A draft whose table is padded further than the target's must not draw what the target does not have.
     """
     hub = Path(plan.hub_cache) if plan.hub_cache else None
-    target, draft = (open_checkpoint(each.source, hub_cache=hub).config for each in (plan.target, place))
-    vocab = min(plan.vocab, draft.vocab)
+    checkpoint = open_checkpoint(place.source, hub_cache=hub)
+    target, draft = open_checkpoint(plan.target.source, hub_cache=hub).config, checkpoint.config
+    vocab, own = min(plan.vocab, draft.vocab), checkpoint.draft_ids()
+    if own is not None:
+        if size not in (AUTO, None) or spare is not None:
+            raise ConfigError(f"the draft has a vocabulary of {len(own)} tokens of its own; leave the shortlist out.")
+        return {"head_ids": [token for token in own if token < vocab]}
+    if size == AUTO:
+        size = SIZE if place.dtype in ("int8", "int4") else None
     for name, value in (("shortlist", size), ("spare", spare)):
         if value is not None and not isinstance(value, int):
             raise ConfigError(f"drafter option {name!r} is a number of tokens, not {value!r}.")

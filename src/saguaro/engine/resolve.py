@@ -119,6 +119,7 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
         check_fan_out(config.fan_out)
     hub = Path(hub_cache) if hub_cache else None
     target = open_checkpoint(config.target, hub_cache=hub)
+    _check_target(target)
     dtype = _dtype(config.dtype, config.target)
     draft = None
     if config.draft is not None and config.mode != "ar":
@@ -137,6 +138,14 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     plans = [_plan(config, spot, target, draft, dtype, profile) for spot in found]
     plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key) for plan in plans]
     return replace(plans[0], others=tuple(plans[1:]))
+
+
+def _check_target(target: Checkpoint) -> None:
+    if target.config.draft_vocab is not None:
+        raise ConfigError(
+            f"{target.source!r} has a vocabulary of {target.config.draft_vocab} tokens of its own; "
+            "it can only be a draft, given with --draft."
+        )
 
 
 def _plan(

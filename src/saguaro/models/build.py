@@ -54,12 +54,18 @@ def build_model(
         max_positions: positions that will be asked for; by default the model's own, at most 8,192.
         cache_dir: folder of packed weights; None packs every time.
         head_ids: tokens that the head of a draft keeps; column i of the logits is token head_ids[i]. None keeps all.
+            Of a head with a vocabulary of its own (`Checkpoint.draft_ids`) they must be among its tokens.
         fixed: so many of them are meant to stay (`ShortHead`).
 
     Raises:
-        ConfigError, WeightsError: the checkpoint cannot be read as this kind.
+        ConfigError, WeightsError: the checkpoint cannot be read as this kind, or has a vocabulary of its own and no
+            `head_ids` are given, so that columns would be taken for ids.
     """
-    config = checkpoint.config
+    config, own = checkpoint.config, checkpoint.draft_ids()
+    if own is not None and head_ids is None:
+        raise ConfigError(
+            f"{checkpoint.source!r} has a vocabulary of {len(own)} tokens of its own; it can only be a draft."
+        )
     if isinstance(checkpoint, ToyCheckpoint) and checkpoint.markov is not None:
         if head_ids is not None:
             raise ConfigError("a table model has no head to cut down; leave the shortlist out.")
@@ -75,7 +81,12 @@ def build_model(
         weights = packed_cache.load_or_pack(
             path, key, ops, num_layers=config.num_layers, pack=pack, map_head=head_ids is not None
         )
-    short_head = None if head_ids is None else ShortHead(weights.head, head_ids, ops, fixed=fixed)
+    short_head = None
+    if own is not None and head_ids is not None:
+        row_of = {token: row for row, token in enumerate(own)}
+        short_head = ShortHead(weights.head, head_ids, ops, rows=[row_of[token] for token in head_ids])
+    elif head_ids is not None:
+        short_head = ShortHead(weights.head, head_ids, ops, fixed=fixed)
     return Decoder(config, weights, ops, max_positions=max_positions, short_head=short_head)
 
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from saguaro.errors import ConfigError, WeightsError
 from saguaro.models import hub
 from saguaro.models.config import ModelConfig
+from saguaro.models.draft_ids import target_ids
 from saguaro.models.tokenizer import TextCodec, Tokenizer
 from saguaro.models.tokenizer_files import copy_files
 from saguaro.models.vocabulary import Signature, directory_signature, directory_stop_ids, gguf_signature
 from saguaro.models.weights.gguf import GgufWeights, gguf_config
 from saguaro.models.weights.gguf_header import MAGIC, GgufFile
-from saguaro.models.weights.names import is_harmless, parameters
+from saguaro.models.weights.names import DRAFT_TO_TARGET, TARGET_TO_DRAFT, is_harmless, parameters
 from saguaro.models.weights.safetensors import SafetensorsWeights
 from saguaro.models.weights.source import WeightSource, check_names
 
@@ -75,6 +76,14 @@ class Checkpoint(ABC):
     def signature(self) -> Signature:
         """What the ids mean, for `vocabulary.compare`; cheap."""
 
+    def draft_ids(self) -> list[int] | None:
+        """Target id of each row of a head with a vocabulary of its own; None where row = id.
+
+        Raises:
+            WeightsError: a map that leads outside the vocabulary, or twice to one id.
+        """
+        return None
+
     def save_tokenizer(self, directory: Path) -> None:
         """Write the tokenizer's files into a directory, for a model that shares the vocabulary."""
         self.tokenizer().save(directory)
@@ -115,6 +124,15 @@ class DirectoryCheckpoint(Checkpoint):
         weights = SafetensorsWeights(self._directory)
         _check(weights, self._config, where=str(self._directory))
         return weights
+
+    def draft_ids(self) -> list[int] | None:
+        """By the tensor `d2t`."""
+        if self._config.draft_vocab is None:
+            return None
+        weights = self.weights()
+        if DRAFT_TO_TARGET not in weights.shapes():
+            return list(range(self._config.draft_vocab))
+        return target_ids(weights.get(DRAFT_TO_TARGET).tolist(), vocab=self._config.vocab, where=self.source)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -196,6 +214,10 @@ class TruncatedCheckpoint(Checkpoint):
     def weights(self) -> WeightSource:
         """The inner ones; the tensors of the layers left out are not read."""
         return self.inner.weights()
+
+    def draft_ids(self) -> list[int] | None:
+        """The inner one's."""
+        return self.inner.draft_ids()
 
     def tokenizer(self) -> TextCodec:
         """The inner one."""
@@ -280,11 +302,15 @@ def _open_directory(path: Path, source: str) -> Checkpoint:
 
 
 def _check(weights: WeightSource, config: ModelConfig, *, where: str) -> None:
+    own = config.draft_vocab is not None
+    expected, shapes = parameters(config), weights.shapes()
+    if config.draft_vocab is not None and (config.draft_vocab < config.vocab or DRAFT_TO_TARGET in shapes):
+        expected[DRAFT_TO_TARGET] = (config.draft_vocab,)
     check_names(
-        parameters(config),
-        weights.shapes(),
+        expected,
+        shapes,
         where=where,
-        may_ignore=lambda name: is_harmless(name, tied=config.tied),
+        may_ignore=lambda name: is_harmless(name, tied=config.tied) or (own and name == TARGET_TO_DRAFT),
     )
 
 

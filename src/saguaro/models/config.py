@@ -50,6 +50,7 @@ class ModelConfig:
 
     `vocab` counts rows of logits, padding included; a tokenizer may have fewer tokens. `tied` says that the head is the
     embedding and is not read from the file. `stop_ids` is a set: every id after which the model has finished.
+    `draft_vocab` counts the rows of a draft's head that has some of the vocabulary only, by a map in the file (`d2t`).
 
     Raises:
         ConfigError: when sizes contradict one another.
@@ -72,6 +73,7 @@ class ModelConfig:
     qk_norm: bool = False
     stop_ids: frozenset[int] = frozenset()
     bos_id: int | None = None
+    draft_vocab: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "hidden", "num_heads", "num_kv_heads", "head_dim", "ffn", "vocab", "max_position"):
@@ -83,6 +85,17 @@ class ModelConfig:
             raise ConfigError(f"head_dim {self.head_dim} is odd; rotary positions need an even one.")
         if self.rope.divisors and len(self.rope.divisors) != self.head_dim // 2:
             raise WeightsError(f"rope_freqs has {len(self.rope.divisors)} values; head_dim {self.head_dim} needs half.")
+        if self.draft_vocab is not None and not 1 <= self.draft_vocab <= self.vocab:
+            raise ConfigError(
+                f"draft_vocab_size {self.draft_vocab} is not within the vocabulary of {self.vocab} tokens."
+            )
+        if self.draft_vocab is not None and self.tied:
+            raise ConfigError("a head with a vocabulary of its own (draft_vocab_size) cannot be tied to the embedding.")
+
+    @property
+    def head_rows(self) -> int:
+        """Rows of the head: the vocabulary, or a draft's own."""
+        return self.vocab if self.draft_vocab is None else self.draft_vocab
 
     @property
     def qkv_rows(self) -> int:
@@ -125,6 +138,7 @@ class ModelConfig:
             qk_norm=family.qk_norm,
             stop_ids=frozenset(stops),
             bos_id=next(iter(_ids(config.get("bos_token_id"))), None),
+            draft_vocab=None if config.get("draft_vocab_size") is None else _need(config, "draft_vocab_size"),
         )
 
     @classmethod
@@ -215,8 +229,6 @@ def _refuse_unsupported(config: Mapping[str, Any], family: Family) -> None:
     if config.get("quantization_config"):
         method = config["quantization_config"].get("quant_method", "an unknown method")
         raise WeightsError(f"the weights are quantised with {method}; use the unquantised files or a GGUF.")
-    if config.get("draft_vocab_size"):
-        raise ConfigError("this is an EAGLE-3 head, which cannot be used as a model of its own.")
 
 
 def _rope_of(config: Mapping[str, Any]) -> tuple[float, RopeScaling]:

@@ -2,7 +2,8 @@
 
 Only a draft may have one: tokens that it lacks are not proposed, and nothing else follows (DESIGN section 6). The rows
 of the whole head stay packed beside it, usually mapped from the file of packed weights, so that a column can be given
-to another token by copying one row. Must not know: which tokens are wanted, requests.
+to another token by copying one row. A head that has a vocabulary of its own in its checkpoint (`d2t`) is one whose
+columns stay. Must not know: which tokens are wanted, requests.
 Tests: tests/models/test_short_head.py.
 """
 
@@ -24,18 +25,28 @@ class ShortHead:
         ids: token of each column.
         ops: what packed it.
         fixed: the first so many columns are not meant to change; all when None. For whoever chooses what changes.
+        rows: row of `whole` for each column, where that is not the token's id; no column changes then.
 
     Attributes:
         linear: the rows, as the decoder runs them.
         ids_S: int32, token of each column. Never changed in place: a law that was drawn earlier may hold on to it.
     """
 
-    def __init__(self, whole: Linear, ids: Sequence[int], ops: LayerOps, *, fixed: int | None = None) -> None:
+    def __init__(
+        self,
+        whole: Linear,
+        ids: Sequence[int],
+        ops: LayerOps,
+        *,
+        fixed: int | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        assert rows is None or fixed is None, "a row of a vocabulary of its own belongs to one token"
         self.ids_S = torch.tensor(list(ids), dtype=torch.int32)
         self.fixed = len(self.ids_S) if fixed is None else fixed
         self._whole: Any = whole
         self._ops = ops
-        self.linear = ops.select(whole, self.ids_S.long())
+        self.linear = ops.select(whole, self.ids_S.long() if rows is None else torch.tensor(list(rows)))
 
     def replace(self, columns: Sequence[int], ids: Sequence[int]) -> None:
         """Column columns[i] becomes token ids[i].

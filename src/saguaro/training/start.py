@@ -34,6 +34,11 @@ def check_start(target: Checkpoint, source: Checkpoint, settings: TrainSettings)
     config = source.config
     if getattr(source, "markov", None) is not None:
         raise ConfigError(f"{source.source!r} is a table without layers; name a model to start from with --from.")
+    if config.draft_vocab is not None:
+        raise ConfigError(
+            f"{source.source!r} has a vocabulary of its own, from which training cannot go on; start from a model "
+            "with the whole vocabulary."
+        )
     difference = compare(target.signature(), source.signature())
     if difference is not None:
         raise ConfigError(f"a draft cannot start from {source.source!r}: {difference}")

@@ -10,6 +10,8 @@ from saguaro.models.config import ModelConfig
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
+DRAFT_TO_TARGET, TARGET_TO_DRAFT = "d2t", "t2d"
+"""The map of a head that has some of the vocabulary only (target id = row + d2t[row]), and its inverse as a mask."""
 
 # canonical part inside a layer -> part of the GGUF name
 LAYER_PARTS = {
@@ -60,7 +62,7 @@ def parameters(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         names |= {layer_name(index, part): shape for part, shape in layer.items()}
     names[FINAL_NORM] = (hidden,)
     if not config.tied:
-        names[HEAD] = (config.vocab, hidden)
+        names[HEAD] = (config.head_rows, hidden)
     return names
 
 

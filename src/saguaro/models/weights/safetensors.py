@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.errors import WeightsError
+from saguaro.models.weights.names import DRAFT_TO_TARGET, TARGET_TO_DRAFT
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 READABLE = ("F32", "F16", "BF16", "F64")
+WHOLE_NUMBERS = {DRAFT_TO_TARGET: ("I64", "I32"), TARGET_TO_DRAFT: ("BOOL", "U8", "I64", "I32")}
+"""Tensors of a draft's vocabulary, which hold no weights."""
 MAX_HEADER = 100_000_000
 
 
@@ -28,7 +31,8 @@ class SafetensorsWeights:
 
     Raises:
         WeightsError: no weights, a shard that the index names and that is not there, a damaged header, a tensor type
-            that is not floating point, or an index that disagrees with its shards.
+            that is not floating point (but for the map of a draft's vocabulary), or an index that disagrees with its
+            shards.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -41,7 +45,7 @@ class SafetensorsWeights:
             for name in wanted if wanted is not None else header:
                 if name not in header:
                     raise WeightsError(f"{path.name} lacks the tensor {name}, which the index says it has.")
-                if header[name]["dtype"] not in READABLE:
+                if header[name]["dtype"] not in (*READABLE, *WHOLE_NUMBERS.get(name, ())):
                     raise WeightsError(f"{name} is stored as {header[name]['dtype']}; only float tensors are read.")
                 self._file_of[name] = path
                 self._shapes[name] = tuple(header[name]["shape"])
@@ -55,7 +59,7 @@ class SafetensorsWeights:
         return self._shapes
 
     def get(self, name: str) -> torch.Tensor:
-        """The tensor as float32 (from F32, F16 and F64) or bfloat16 (from BF16)."""
+        """The tensor as float32 (from F32, F16 and F64), bfloat16 (from BF16), or whole numbers as they are."""
         import torch
         from safetensors import safe_open
 
@@ -66,7 +70,7 @@ class SafetensorsWeights:
             except Exception as error:  # the package raises its own class
                 raise WeightsError(f"{path.name} cannot be read: {error}.") from error
         tensor: torch.Tensor = self._open[path].get_tensor(name)
-        return tensor if tensor.dtype in (torch.float32, torch.bfloat16) else tensor.float()
+        return tensor.float() if tensor.is_floating_point() and tensor.dtype is not torch.bfloat16 else tensor
 
     def _files(self) -> dict[Path, list[str] | None]:
         """Files to read, each with the tensors expected in it (None: all that it has)."""
