@@ -157,6 +157,13 @@ def test_the_mailbox_says_no_when_nobody_reads() -> None:
         sent += 1
         assert sent < 1000
     assert len(draft.receive()) == sent
+    fresh, reader = TRANSPORTS.get("mailbox")()
+    held = 0
+    while fresh.send(message, spare=1 << 19):
+        held += 1
+    assert 2 * held - 1 <= sent <= 2 * held + 1, "half of the ring was left"
+    assert fresh.send(message)
+    assert len(reader.receive()) == held + 1
     for _ in range(3 * sent):  # the ring goes round, frames split at its end
         assert target.send(message)
         assert draft.receive() == [message]

@@ -42,8 +42,17 @@ def alone() -> dict[float, list[list[int]]]:
         return {t: [c.token_ids for c in llm.generate(PROMPTS, params(t))] for t in (0.0, 1.0)}
 
 
-@pytest.mark.parametrize(("ids", "script"), [(ALL, "hit"), (ALL, "miss"), (ALL, "mixed"), (SOME, "hit")])
-@pytest.mark.parametrize("mode", ["sd", "ssd"])
+@pytest.mark.parametrize(
+    ("mode", "ids", "script"),
+    [
+        pytest.param("sd", ALL, "hit", marks=pytest.mark.slow),
+        ("sd", SOME, "hit"),
+        ("ssd", ALL, "hit"),
+        ("ssd", ALL, "miss"),
+        ("ssd", ALL, "mixed"),
+        pytest.param("ssd", SOME, "hit", marks=pytest.mark.slow),
+    ],
+)
 def test_exact_and_inside_the_map(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -61,8 +70,8 @@ def test_exact_and_inside_the_map(
 
     monkeypatch.setattr(Loopback, "publish", heard)
     with LLM(
-        TARGET, written(tmp_path, ids), mode=mode, dtype="float32", channel="loopback", pacing="lockstep",
-        lookahead=3, budget=16, drafter="saguaro.testing.drafters:ScriptedDrafter",
+        TARGET, written(tmp_path, ids), mode=mode, dtype="float32", channel="loopback", target_device="cpu:0",
+        pacing="lockstep", lookahead=3, budget=16, drafter="saguaro.testing.drafters:ScriptedDrafter",
         drafter_options={"script": script}, **SIZES,
     ) as llm:  # fmt: skip
         for temperature, tokens in alone.items():

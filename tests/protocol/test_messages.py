@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
-from saguaro.protocol.messages import SOURCES, Admit, Configure, Decided, Message, Release, Taken, decode, encode
+from saguaro.protocol.messages import SOURCES, Admit, Configure, Decided, Message, Release, Taken, Taps, decode, encode
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=12).map(tuple)
 u32 = st.integers(0, 2**32 - 1)
@@ -32,6 +32,12 @@ messages = st.one_of(
         Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,
         budget=st.integers(0, 255), everything=st.booleans(), listed=st.integers(0, 255),
         fan_out=st.sampled_from(["ranked", "my.own:Policy", ""]), tokens=ids,
+    ),
+    st.integers(0, 3).flatmap(
+        lambda count: st.builds(
+            Taps, request=requests, start=u32, count=st.just(count), width=st.just(5),
+            values=st.binary(min_size=10 * count, max_size=10 * count),
+        )
     ),
 )  # fmt: skip
 

@@ -51,7 +51,7 @@ def sizes(source: str, dtype: str, *, hub_cache: Path | None = None) -> Sizes:
     """
     config = open_checkpoint(source, hub_cache=hub_cache).config
     counts = {name: prod(shape) for name, shape in parameters(config).items()}
-    table = counts.pop(EMBEDDING)
+    table = counts.pop(EMBEDDING, 0)  # a head without one uses its target's
     streamed = sum(counts.values()) + (table if config.tied else 0)
     return Sizes(streamed, table, dtype, config.kv_bytes_per_token(activation_bytes(dtype)))
 

@@ -16,10 +16,12 @@ from saguaro.drafting.drafters import DRAFTERS
 from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.shortlist import SIZE, first_ids
 from saguaro.engine.draft import DraftWorker
+from saguaro.engine.eagle3 import OPTION, load_head
 from saguaro.engine.from_profile import calibration, running_evidence
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, Placement, Plan
 from saguaro.engine.scheduler import Limits
+from saguaro.engine.taps import AGAIN, TapSender
 from saguaro.engine.target import Event, TargetWorker
 from saguaro.engine.trace import Ring
 from saguaro.errors import ConfigError
@@ -28,7 +30,9 @@ from saguaro.execution.runner import Runner
 from saguaro.models.build import build_model, make_ops
 from saguaro.models.causal_lm import CausalLM
 from saguaro.models.checkpoint import open_checkpoint
+from saguaro.models.decoder import Decoder
 from saguaro.models.grammar import Grammars
+from saguaro.models.layers.base import LayerOps
 from saguaro.native import Team
 from saguaro.paging import PagePool
 from saguaro.transport.base import DraftPort
@@ -42,9 +46,13 @@ def load(place: Placement, plan: Plan, **head: Any) -> CausalLM:
     hub = Path(plan.hub_cache) if plan.hub_cache else None
     cache = Path(plan.cache_dir) if plan.cache_dir else None
     checkpoint = open_checkpoint(place.source, hub_cache=hub)
+    return build_model(checkpoint, ops_of(place), max_positions=place.max_positions + 64, cache_dir=cache, **head)
+
+
+def ops_of(place: Placement) -> LayerOps:
+    """The arithmetic of a placement."""
     team = Team(place.device.cores) if place.device.threads > 1 else None
-    ops = make_ops("native", place.dtype, team=team)
-    return build_model(checkpoint, ops, max_positions=place.max_positions + 64, cache_dir=cache, **head)
+    return make_ops("native", place.dtype, team=team)
 
 
 def settings_of(plan: Plan) -> Settings:
@@ -84,7 +92,7 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
     place, config = plan.target, plan.config
     model = load(place, plan)
     pool = KVPool(model.config, place.num_pages * config.page_size, model.pool_dtype)
-    return TargetWorker(
+    worker = TargetWorker(
         Runner(model, pool, config.page_size),
         PagePool(place.num_pages, config.page_size),
         vocab=plan.vocab,
@@ -104,6 +112,11 @@ def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
         acceptance=plan.acceptance,
         corpus=Corpus(config.fallback_corpus) if config.fallback_corpus else None,
     )
+    if plan.taps:
+        assert isinstance(model, Decoder)
+        worker.taps = TapSender(model, worker.proposer, plan.taps)
+        worker.scheduler.again = AGAIN
+    return worker
 
 
 def _beside(plan: Plan) -> int | None:
@@ -121,15 +134,26 @@ def build_drafter(plan: Plan) -> Drafter:
     place, config = plan.draft, plan.config
     assert place is not None
     options: dict[str, Any] = dict(config.drafter_options)
+    sizes = {
+        "num_slots": place.num_pages * config.page_size,
+        "page_size": config.page_size,
+        "max_positions": place.max_positions,
+    }
+    if plan.taps:
+        options.pop(OPTION, None)
+        head = load_head(
+            place.source,
+            plan.target.source,
+            ops_of(place),
+            max_positions=place.max_positions + 64,
+            hub_cache=plan.hub_cache,
+        )
+        return DRAFTERS.get("eagle3" if config.drafter == "lm" else config.drafter)(head, **sizes, **options)
     size = options.pop("shortlist", AUTO)
     model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
-    return DRAFTERS.get(config.drafter)(
-        model,
-        num_slots=place.num_pages * config.page_size,
-        page_size=config.page_size,
-        max_positions=place.max_positions,
-        **options,
-    )
+    if config.drafter == "eagle3":
+        raise ConfigError(f"{place.source!r} is no EAGLE-3 head; leave drafter='eagle3' out.")
+    return DRAFTERS.get(config.drafter)(model, **sizes, **options)
 
 
 def _short_head(place: Placement, plan: Plan, size: Any, spare: Any) -> dict[str, Any]:

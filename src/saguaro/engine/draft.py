@@ -31,6 +31,7 @@ from saguaro.execution.batch import Span
 from saguaro.execution.sampler import Draw, edit_rows_
 from saguaro.models.grammar import Follower, Grammars
 from saguaro.paging import PagePool, PrefixCache
+from saguaro.protocol import messages as protocol
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.theory.evidence import RunningEvidence
@@ -163,8 +164,12 @@ class DraftWorker:
             grammar = self._grammar(message)
             options = message.sampling
             self.drafter.expect([*(token for token, _ in options.logit_bias), *options.stop_ids, *message.tokens])
-            row = DraftRow(message, self.cache, self.drafter.max_positions, grammar)
+            row = DraftRow(message, self.cache, self.drafter.max_positions, grammar, self.drafter.tap_width)
             self.rows[message.request] = row
+            self._tell(row)
+        elif isinstance(message, protocol.Taps):
+            row = self.rows[message.request]
+            self.drafter.move(*row.hear(message, soon=self.prefill_chunk))
             self._tell(row)
         elif isinstance(message, Release):
             self.rows.pop(message.request).release()
@@ -286,9 +291,7 @@ class DraftWorker:
         laws_WV = self._drawer.laws(logits_WV, draws) if draws else None
         for w in work:
             if w.branch is None:
-                w.row.kv += len(w.span.tokens)
-                w.row.caught_up = w.row.caught_up or w.row.kv >= w.row.length
-                w.row.file()
+                w.row.ran(len(w.span.tokens))
             else:
                 w.branch.slots.append(w.span.slots[0])
         due = [due_at(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
@@ -376,8 +379,10 @@ class DraftWorker:
 
     def _full(self, row: DraftRow) -> int:
         """The round whose branches are complete, or -1."""
-        if row.waiting is not None or row.exhausted or not self.settings.branches:
-            return row.round if row.exhausted else -1
+        if row.exhausted or row.mute:
+            return row.round
+        if row.waiting is not None or not self.settings.branches:
+            return -1
         if row.missing() or len(row.ranked) <= len(row.proposal):
             return -1
         self._open_branches(row)

@@ -7,8 +7,12 @@ Positions, with L = committed length and d = length of the proposal:
 
 `kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position
 L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1); `after_hit` says whether the
-proposal under verification came from the cache. Everything here is books:
-no model, no clock, no channel. Tests: tests/engine/test_draft_row.py.
+proposal under verification came from the cache.
+
+A draft that reads the target's hidden states (`taps`) has slots one position earlier, and what it ran on its own states
+it runs again once the target's are there: `kv` goes back to the committed length of the round before, while `held`
+counts the leading positions whose states are there to go on from, right or not yet (the paper's Figure 9). Everything
+here is books: no model, no clock, no channel. Tests: tests/engine/test_draft_row.py, tests/engine/test_taps.py.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import torch
+
 from saguaro.algorithm.odds import Guesses
 from saguaro.config import MAX_BUDGET
 from saguaro.drafting.drawer import Law
+from saguaro.engine.tap_store import TapStore
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
 from saguaro.models.grammar import Follower
 from saguaro.paging import PageTable, PrefixCache, SlotReserve, common_prefix
-from saguaro.protocol.messages import Admit, Decided, Taken
+from saguaro.protocol.messages import Admit, Decided, Taken, Taps
 from saguaro.transport.base import Key
 
 
@@ -55,7 +62,14 @@ class Branch:
 class DraftRow:
     """One request on the draft's side."""
 
-    def __init__(self, admit: Admit, cache: PrefixCache, max_positions: int, grammar: Follower | None = None) -> None:
+    def __init__(
+        self,
+        admit: Admit,
+        cache: PrefixCache,
+        max_positions: int,
+        grammar: Follower | None = None,
+        tap_width: int = 0,
+    ) -> None:
         self.request = admit.request
         self.row = admit.row
         self.round = admit.round
@@ -74,7 +88,9 @@ class DraftRow:
         self.wanted = 0
         self.covered = False
         self.drawn_for: tuple[int, int] | None = None
-        self.kv = 0
+        self.kv = self.held = 0
+        self.taps = TapStore(tap_width) if tap_width else None
+        self.shift = int(tap_width > 0)
         self.caught_up = False
         self.exhausted = False
         self.short = False
@@ -88,6 +104,11 @@ class DraftRow:
     def length(self) -> int:
         """Committed length L."""
         return len(self.tokens)
+
+    @property
+    def mute(self) -> bool:
+        """Whether the draft can say nothing yet: one that reads the target's states has none before the first token."""
+        return self.taps is not None and self.length == 1
 
     @property
     def all_accepted(self) -> float:
@@ -141,6 +162,51 @@ class DraftRow:
             return self.proposal[known:]
         return self.tokens[self.kv :] + self.proposal
 
+    def due(self) -> list[int]:
+        """The missing tokens that can run now: all, or as far as there are taps or states of the tokens before."""
+        tokens = self.missing()
+        if self.taps is None:
+            return tokens
+        if not self.kv:  # it has not begun
+            return []
+        last = self.length - 1
+        end = self.taps.end if self.taps.end < last else max(self.taps.end, self.held)
+        return tokens[: max(0, end + 1 - self.kv)]
+
+    def tapped(self, count: int) -> torch.Tensor | None:
+        """Taps for the next `count` tokens of the tail, as far as there are any."""
+        if self.taps is None:
+            return None
+        first = self.kv - 1
+        return self.taps.rows(first, max(first, min(first + count, self.taps.end)))
+
+    def hear(self, message: Taps, *, soon: int) -> tuple[list[int], list[int]]:
+        """Taps have come. A row that lacks no more than `soon` tokens of its prompt then may be asked already.
+
+        Returns:
+            Slots to copy, sources and targets.
+
+        Raises:
+            ProtocolError: taps for a draft that reads none, or of another width.
+        """
+        if self.taps is None:
+            raise ProtocolError("taps arrived for a draft that reads none.")
+        self.taps.add(message)
+        if self.caught_up or self.exhausted or self.taps.end < self.length - 1:
+            return [], []
+        sources, targets = self.begin()
+        self.caught_up = not self.exhausted and len(self.missing()) <= soon
+        return list(sources), list(targets)
+
+    def ran(self, count: int) -> None:
+        """The next `count` tokens of the tail have run."""
+        self.kv += count
+        self.held = max(self.held, self.kv)
+        self.caught_up = self.caught_up or self.kv >= self.length
+        if self.taps is not None:
+            self.taps.forget(min(self.kv, self.length) - 1)
+        self.file()
+
     def decide(self, message: Decided) -> tuple[list[int], list[int]]:
         """Apply the outcome of the round: commit, keep what a matching branch prepared, drop the rest.
 
@@ -159,7 +225,7 @@ class DraftRow:
         end = self.length + message.accepted
         branch = self.branches.pop((message.accepted, message.bonus), None)
         self.drop_branches()
-        self.kv = min(self.kv, end)
+        self.kv, self.held = min(self.kv, end), min(self.held, end)
         committed = [*self.proposal[: message.accepted], message.bonus]
         self.tokens += committed
         if self.grammar is not None:
@@ -175,6 +241,8 @@ class DraftRow:
             moved = self._adopt(branch, wanted, end)
         elif not message.pending:
             self.proposal = list(message.tokens)
+        if self.taps is not None:
+            self._refresh(message.base, end)
         self.after_hit = message.source == "hit"
         self.waiting = key if message.pending else None
         self.wanted = message.wanted
@@ -188,16 +256,27 @@ class DraftRow:
         self.proposal = proposal
         self.laws = branch.laws[:common]
         self.drawn_for = (branch.accepted, branch.bonus)
-        usable = min(len(branch.slots), common + 1) if self.kv == end else 0
+        reach = self.kv if self.taps is None else self.held
+        usable = min(len(branch.slots), common + 1) if reach == end else 0
         self.ranked = branch.ranked[:usable]
         sources = branch.slots[:usable]
         if usable and not self._room(end + usable):
             sources = []
-        targets = self.table.slots(end, end + len(sources))
-        self.kv = end + len(sources)
+        targets = self.table.slots(end - self.shift, end + len(sources) - self.shift)
+        if sources or self.taps is None:
+            self.kv = self.held = end + len(sources)
         self.ranked = self.ranked[: len(sources)]
         self.reserve.give_back(branch.slots)
         return sources, targets
+
+    def _refresh(self, base: int, end: int) -> None:
+        """The target's states of the committed tokens are there as far as they ever will be: run again what ran without
+        them, and rank anew. The proposal's tokens run with them, from the states that they have.
+        """
+        assert self.taps is not None
+        self.taps.settle(end)
+        self.kv = min(self.kv, base)
+        self.ranked = []
 
     def take(self, message: Taken) -> None:
         """The end of a pending wait: `message.tokens` is the proposal."""
@@ -205,7 +284,7 @@ class DraftRow:
         self.after_hit = message.source == "hit"
         self.proposal = list(message.tokens)
         self.laws = self.laws[:common]
-        self.kv = min(self.kv, self.length + common)
+        self.kv, self.held = min(self.kv, self.length + common), min(self.held, self.length + common)
         self.ranked = self.ranked[: common + 1]
         self.predicted = -1
         self.waiting = None
@@ -266,31 +345,40 @@ class DraftRow:
         self.file(whole=True)
         self.table.release()
         self.reserve.release()
-        self.kv = self.filed = 0
+        self.kv = self.held = self.filed = 0
 
     def begin(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Before the first pass: reuse what other rows have left of this row's beginning. Returns slots to copy."""
         if self.kv or self.table.pages:
             return (), ()
         fits = self.length < self.max_positions
-        reused = self.cache.begin(self.table, self.tokens, room=self.length) if fits else None
+        reused = self.cache.begin(self.table, self._filed_under(), room=self.length) if fits else None
         if reused is None:
             self.exhausted = True
             return (), ()
-        self.kv, self.filed = reused.length, reused.length // self.cache.pool.page_size
+        self.kv, self.filed = reused.length + self.shift, reused.length // self.cache.pool.page_size
+        self.held = self.kv
         return reused.sources, reused.targets
 
     def file(self, *, whole: bool = False) -> None:
         """Let other rows find the committed part."""
-        final = min(self.kv, self.length)
+        final = max(0, min(self.kv, self.length) - self.shift)
         if whole or final // self.cache.pool.page_size > self.filed:
-            self.filed = self.cache.file(self.table, self.tokens[:final], self.filed, whole=whole)
+            self.filed = self.cache.file(self.table, self._filed_under()[:final], self.filed, whole=whole)
+
+    def _filed_under(self) -> list[int]:
+        """What the slots of the committed part depend on, one by one. With taps a slot belongs to two tokens: all but
+        the first slot are known by the second of theirs.
+        """
+        if self.taps is None:
+            return self.tokens
+        return [self.tokens[0] << 32 | token for token in self.tokens[1:2]] + self.tokens[2:]
 
     def prepare_tail(self, count: int) -> list[int] | None:
         """Slots for the next `count` tail tokens, or None when there is no room."""
         if not self._room(self.kv + count):
             return None
-        return self.table.slots(self.kv, self.kv + count)
+        return self.table.slots(self.kv - self.shift, self.kv + count - self.shift)
 
     def release(self) -> None:
         """Give everything back."""

@@ -32,7 +32,7 @@ class Work:
 
 def tail_work(row: DraftRow, settings: Configure, chunk: int) -> Work | None:
     """The tail tokens that are due, at most `chunk`; None when there are none, or no room for them."""
-    tokens = row.missing()
+    tokens = row.due()
     if not tokens or not _tail_is_due(row, settings):
         return None
     tokens = tokens[:chunk]
@@ -41,7 +41,7 @@ def tail_work(row: DraftRow, settings: Configure, chunk: int) -> Work | None:
         return None
     first_ranked = row.length - 1 + len(row.ranked)
     wanted = max(0, row.kv + len(tokens) - max(row.kv, first_ranked))
-    return Work(row, None, Span(tokens, row.kv, row.table.pages, slots, wanted))
+    return Work(row, None, Span(tokens, row.kv, row.table.pages, slots, wanted, taps=row.tapped(len(tokens))))
 
 
 def _tail_is_due(row: DraftRow, settings: Configure) -> bool:
@@ -54,12 +54,14 @@ def _tail_is_due(row: DraftRow, settings: Configure) -> bool:
 def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) -> list[Work]:
     """The tokens of a branch that have not run: the last one drawn, and before it those that a grammar made certain.
 
-    Logits are wanted after the last one. `spare` pages are left to the tails.
+    Logits are wanted after the last one. `spare` pages are left to the tails. A draft that goes on from its own states
+    runs one at a time.
     """
+    due = branch.due() if row.taps is None else branch.due()[:1]
     shared = row.length + branch.accepted
     pages = row.table.pages[: pool.pages_for(shared)]
     taken: list[int] = []
-    for _ in branch.due():
+    for _ in due:
         slot = row.reserve.take()
         if slot is None:
             slot = _grow(row, pool, spare)
@@ -72,9 +74,9 @@ def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) ->
     first = len(branch.slots)
     spans = [
         Span([token], shared + i, pages, [own[i]], 0, shared=shared, own=tuple(own[:i]))
-        for i, token in enumerate(branch.due(), start=first)
+        for i, token in enumerate(due, start=first)
     ]
-    spans[-1].wanted = 1
+    spans[-1].wanted = int(len(due) == len(branch.due()))
     return [Work(row, branch, span) for span in spans]
 
 

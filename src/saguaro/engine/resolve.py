@@ -15,6 +15,7 @@ from saguaro.algorithm.fan_out import FAN_OUT
 from saguaro.config import EngineConfig, FanOut, fan_out_lists, frozen_fan_out
 from saguaro.device import Device, parse_device
 from saguaro.drafting.drafters import DRAFTERS
+from saguaro.engine.eagle3 import check_head, taps_of
 from saguaro.engine.from_profile import open_profile
 from saguaro.engine.placement import Spot, spots
 from saguaro.engine.round_log import check_writable
@@ -53,7 +54,8 @@ class Plan:
 
     `gears` are what the engine may change to while it runs (none: `mode` is fixed), `why` says in a line why it runs
     so. `others` are plans of other placements that are to be tried before one is kept; `key` is what the choice is
-    remembered by. `profile` is what a calibration found.
+    remembered by. `profile` is what a calibration found. `taps` are the layers of the target whose inputs an EAGLE-3
+    draft reads, `tap_width` numbers for each token.
     """
 
     config: EngineConfig
@@ -74,6 +76,8 @@ class Plan:
     key: str = ""
     profile: Profile | None = None
     saguaro_c: float = 1.0
+    taps: tuple[int, ...] = ()
+    tap_width: int = 0
 
     @property
     def acceptance(self) -> tuple[float, ...]:
@@ -124,9 +128,12 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     draft = None
     if config.draft is not None and config.mode != "ar":
         draft = open_checkpoint(config.draft, hub_cache=hub)
-        difference = compare(target.signature(), draft.signature())
-        if difference is not None:
-            raise ConfigError(f"target and draft have different tokenizers: {difference}")
+        if draft.config.eagle3 is None:
+            difference = compare(target.signature(), draft.signature())
+            if difference is not None:
+                raise ConfigError(f"target and draft have different tokenizers: {difference}")
+        else:
+            check_head(draft, target)
 
     def models() -> list[str]:
         assert draft is not None
@@ -136,11 +143,14 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
     found, key = spots(config, models=models, folder=cache_dir)
     plans = [_plan(config, spot, target, draft, dtype, profile) for spot in found]
-    plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key) for plan in plans]
+    taps = {} if draft is None else taps_of(config, draft.config, target.config)
+    plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key, **taps) for plan in plans]
     return replace(plans[0], others=tuple(plans[1:]))
 
 
 def _check_target(target: Checkpoint) -> None:
+    if target.config.eagle3 is not None:
+        raise ConfigError(f"{target.source!r} is an EAGLE-3 head; it can only be a draft, given with --draft.")
     if target.config.draft_vocab is not None:
         raise ConfigError(
             f"{target.source!r} has a vocabulary of {target.config.draft_vocab} tokens of its own; "

@@ -59,7 +59,9 @@ class Step:
 
 
 class Scheduler:
-    """Waiting and running rows of the target; `running` is in order of arrival."""
+    """Waiting and running rows of the target; `running` is in order of arrival. Of what a new row finds in the prefix
+    cache the last `again` tokens run again, for a draft that needs more of them than their keys and values.
+    """
 
     def __init__(self, pool: PagePool, limits: Limits, *, prefix_cache: bool = True) -> None:
         self.pool = pool
@@ -68,6 +70,7 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self.preemptions = 0
+        self.again = 0
         self._free_rows = list(range(limits.rows - 1, -1, -1))
 
     # -- joining and leaving --------------------------------------------------------------------------------------
@@ -168,9 +171,9 @@ class Scheduler:
                 return
             self.waiting.popleft()
             s.row = self._free_rows.pop()
-            s.kv, s.filed = reused.length, reused.length // self.pool.page_size
+            s.kv, s.filed = max(0, reused.length - self.again), reused.length // self.pool.page_size
             if not s.preemptions:
-                s.cached_tokens = reused.length
+                s.cached_tokens = s.kv
             if reused.sources:
                 step.copies.append((reused.sources, reused.targets))
             self.running.append(s)

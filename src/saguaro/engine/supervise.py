@@ -30,6 +30,8 @@ OBSERVATIONS_SECONDS = 60.0
 MAX_ENTRIES = 65
 MAX_TOKENS = 16
 RING_BYTES = 4 << 20
+TAP_PASSES = 4
+"""Hidden states (for an EAGLE-3 draft) of so many of the largest passes may wait for the draft to read them."""
 
 
 @dataclass
@@ -86,6 +88,7 @@ class DraftSupervisor:
         self._generation += 1
         width = plan.vocab if plan.config.verification == "rejection" else 0
         ring = max(RING_BYTES, 8 * plan.config.max_batch * plan.max_model_len)  # every row joins twice, at full length
+        ring += TAP_PASSES * 2 * plan.tap_width * plan.config.max_step_tokens
         shape = MailboxShape(plan.config.max_batch, MAX_ENTRIES, MAX_TOKENS, width, self._generation, ring)
         descriptor = create(shape)
         worker = Worker("draft", plan.draft.device, (plan, descriptor, shape), (descriptor,))

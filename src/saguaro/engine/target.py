@@ -29,6 +29,7 @@ from saguaro.engine.proposing import Proposer, Settings
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
 from saguaro.engine.shifting import Shifting
+from saguaro.engine.taps import TapSender
 from saguaro.engine.target_trace import trace_answers, trace_pass
 from saguaro.engine.trace import Ring
 from saguaro.engine.verifying import asked_for_it, outcomes
@@ -93,6 +94,7 @@ class TargetWorker:
         self._looked = False
         self.trace = trace
         self.warnings: list[str] = []
+        self.taps: TapSender | None = None
         self.seconds = {"schedule": 0.0, "model": 0.0, "draw": 0.0, "report": 0.0, "propose": 0.0}
 
     # -- commands -------------------------------------------------------------------------------------------------
@@ -153,10 +155,14 @@ class TargetWorker:
         raw_JV = _raw(logits_JV, rows)
         passed = time.monotonic() - began
         self.seconds["model"] += passed
+        if self.taps is not None:
+            self.taps.passed(work)
         if any(not s.prefilled for s in rows):
             self.proposer.prefilled()
         verified = time.monotonic()
         drawn = outcomes(logits_JV, rows, rejection=self.proposer.settings.rejection) if rows else []
+        if self.taps is not None:
+            self.taps.verified(rows, drawn)
         ended = time.monotonic()
         drawing = ended - verified
         seconds = passed + drawing  # what a local draft took for its own prompt is not the target's

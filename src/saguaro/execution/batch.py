@@ -30,6 +30,8 @@ class Span:
         shared: tree mode: positions seen through the page table; None in extend mode, where each token sees all
             positions up to its own.
         own: tree mode: slots of the branch's earlier tokens, in order.
+        taps: of a draft that reads hidden states of its target: those of the tokens before the first tokens of the span
+            (N, W). Tokens behind them go on from the draft's own states.
     """
 
     tokens: Sequence[int]
@@ -39,6 +41,7 @@ class Span:
     wanted: int = 1
     shared: int | None = None
     own: Sequence[int] = field(default_factory=tuple)
+    taps: torch.Tensor | None = None
 
 
 @dataclass(slots=True)

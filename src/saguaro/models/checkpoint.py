@@ -117,22 +117,17 @@ class DirectoryCheckpoint(Checkpoint):
     def fingerprint(self) -> str:
         """Of config.json and of samples of every weight file."""
         files = SafetensorsWeights(self._directory).files
-        return _fingerprint([self._directory / "config.json", *files])
+        return fingerprint_of([self._directory / "config.json", *files])
 
     def weights(self) -> WeightSource:
         """From safetensors."""
         weights = SafetensorsWeights(self._directory)
-        _check(weights, self._config, where=str(self._directory))
+        check_tensors(weights, self._config, where=str(self._directory))
         return weights
 
     def draft_ids(self) -> list[int] | None:
         """By the tensor `d2t`."""
-        if self._config.draft_vocab is None:
-            return None
-        weights = self.weights()
-        if DRAFT_TO_TARGET not in weights.shapes():
-            return list(range(self._config.draft_vocab))
-        return target_ids(weights.get(DRAFT_TO_TARGET).tolist(), vocab=self._config.vocab, where=self.source)
+        return None if self._config.draft_vocab is None else own_ids(self.weights(), self._config, where=self.source)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -168,12 +163,12 @@ class GgufCheckpoint(Checkpoint):
     @cached_property
     def fingerprint(self) -> str:
         """Of samples of the file."""
-        return _fingerprint(self._file.paths)
+        return fingerprint_of(self._file.paths)
 
     def weights(self) -> WeightSource:
         """Dequantised as they are read."""
         weights = GgufWeights(self._file, self._config)
-        _check(weights, self._config, where=str(self._path))
+        check_tensors(weights, self._config, where=str(self._path))
         return weights
 
     @cached_property
@@ -298,11 +293,27 @@ def _open_directory(path: Path, source: str) -> Checkpoint:
         if firsts:
             names = ", ".join(file.name for file in firsts[:4])
             raise ConfigError(f"{source!r} holds several GGUF files; name one of them: {names}.")
+    content = _read_json(path / "config.json")
+    if content is not None:
+        from saguaro.models.eagle3_checkpoint import Eagle3Checkpoint, is_head
+
+        if is_head(path, content):
+            return Eagle3Checkpoint(path, content, source=source)
     return DirectoryCheckpoint(path, source=source)
 
 
-def _check(weights: WeightSource, config: ModelConfig, *, where: str) -> None:
-    own = config.draft_vocab is not None
+def own_ids(weights: WeightSource, config: ModelConfig, *, where: str) -> list[int] | None:
+    """`Checkpoint.draft_ids` of a model whose map, if any, is the tensor `d2t`."""
+    if config.draft_vocab is None:
+        return None
+    if DRAFT_TO_TARGET not in weights.shapes():
+        return list(range(config.draft_vocab))
+    return target_ids(weights.get(DRAFT_TO_TARGET).tolist(), vocab=config.vocab, where=where)
+
+
+def check_tensors(weights: WeightSource, config: ModelConfig, *, where: str) -> None:
+    """Raise WeightsError unless the tensors are those of the model, and of its vocabulary's map if it has its own."""
+    own = config.draft_vocab is not None or config.eagle3 is not None
     expected, shapes = parameters(config), weights.shapes()
     if config.draft_vocab is not None and (config.draft_vocab < config.vocab or DRAFT_TO_TARGET in shapes):
         expected[DRAFT_TO_TARGET] = (config.draft_vocab,)
@@ -326,7 +337,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def _fingerprint(paths: list[Path]) -> str:
+def fingerprint_of(paths: list[Path]) -> str:
     """Hash of names, sizes, times and of some pages spread over every file; reads a quarter of a megabyte a file."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from saguaro.errors import ConfigError, WeightsError
+from saguaro.models.eagle3_shape import Eagle3Shape
 from saguaro.models.families import FAMILIES
 from saguaro.models.families.base import Family
 from saguaro.registry import nearest
@@ -51,6 +52,7 @@ class ModelConfig:
     `vocab` counts rows of logits, padding included; a tokenizer may have fewer tokens. `tied` says that the head is the
     embedding and is not read from the file. `stop_ids` is a set: every id after which the model has finished.
     `draft_vocab` counts the rows of a draft's head that has some of the vocabulary only, by a map in the file (`d2t`).
+    `eagle3` is set where the model is an EAGLE-3 head and no model of its own.
 
     Raises:
         ConfigError: when sizes contradict one another.
@@ -74,6 +76,7 @@ class ModelConfig:
     stop_ids: frozenset[int] = frozenset()
     bos_id: int | None = None
     draft_vocab: int | None = None
+    eagle3: Eagle3Shape | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "hidden", "num_heads", "num_kv_heads", "head_dim", "ffn", "vocab", "max_position"):
@@ -103,8 +106,11 @@ class ModelConfig:
         return (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
 
     def kv_bytes_per_token(self, bytes_per_value: int) -> int:
-        """Bytes of keys and values that one token keeps in the pool, over all layers."""
-        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * bytes_per_value
+        """Bytes of keys and values that one token keeps in the pool, over all layers; an EAGLE-3 head also keeps the
+        token's state.
+        """
+        state = 0 if self.eagle3 is None else self.hidden
+        return (2 * self.num_layers * self.num_kv_heads * self.head_dim + state) * bytes_per_value
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any], *, generation: Mapping[str, Any] | None = None) -> ModelConfig:

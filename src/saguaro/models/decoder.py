@@ -78,13 +78,15 @@ def pack_weights(config: ModelConfig, source: WeightSource, ops: LayerOps) -> De
     head = ops.pack(embedding_VH, role="head") if head is None else head
     table_VH = ops.table(embedding_VH)
     del embedding_VH
-    layers = tuple(_pack_layer(config, ledger, ops, index) for index in range(config.num_layers))
+    layers = tuple(pack_layer(config, ledger, ops, index) for index in range(config.num_layers))
     final_norm_H = ops.vector(ledger.take(FINAL_NORM))
     ledger.close()
     return DecoderWeights(table_VH, layers, final_norm_H, head)
 
 
-def _pack_layer(config: ModelConfig, ledger: Ledger, ops: LayerOps, index: int) -> LayerWeights:
+def pack_layer(config: ModelConfig, ledger: Ledger, ops: LayerOps, index: int) -> LayerWeights:
+    """One layer, taken from the ledger."""
+
     def take(part: str) -> torch.Tensor:
         return ledger.take(layer_name(index, part))
 
@@ -115,7 +117,13 @@ class Decoder:
         ops: the arithmetic.
         max_positions: length of the rotary tables; by default the model's own, at most 8,192.
         short_head: runs instead of the whole head.
+
+    Attributes:
+        tap_layers: layers whose inputs are kept of each pass, for a draft that reads them (`taps`); the number of
+            layers stands for what leaves the last.
     """
+
+    tap_layers: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -134,6 +142,7 @@ class Decoder:
         self._head = weights.head if short_head is None else short_head.linear
         self.weight_bytes = weights.layer_bytes + self._head.nbytes
         self._ops = ops
+        self._tapped: dict[int, torch.Tensor] = {}
         cos_PE, sin_PE = (ops.vector(table) for table in rope_tables(config, self.max_positions))
         self._attention = [self._attention_of(layer, cos_PE, sin_PE) for layer in weights.layers]
         self._qkv = ops.empty(0, config.qkv_rows)
@@ -169,12 +178,20 @@ class Decoder:
         for index, (layer, attention) in enumerate(zip(self.weights.layers, self._attention, strict=True)):
             if interrupt is not None and interrupt():
                 return None
+            if index in self.tap_layers:
+                self._tapped[index] = x_TH.clone()
             ops.norm_linear(x_TH, layer.input_norm_H, eps, layer.qkv, qkv_TN)
             k_pool_SGD, v_pool_SGD = pool.k[index], pool.v[index]
             attention.attend(qkv_TN, plan, k_pool_SGD=k_pool_SGD, v_pool_SGD=v_pool_SGD, out_TA=attended_TA)
             ops.linear_add(x_TH, attended_TA, layer.o)
             ops.mlp_add(x_TH, layer.post_norm_H, eps, layer.gate_up, layer.down)
+        if len(self.weights.layers) in self.tap_layers:
+            self._tapped[len(self.weights.layers)] = x_TH
         return x_TH
+
+    def taps(self) -> torch.Tensor:
+        """The inputs of `tap_layers` in the last pass, side by side (T, W) bfloat16."""
+        return torch.cat([self._tapped[index] for index in self.tap_layers], dim=1).bfloat16()
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
         """Logits (R, V), or (R, S) of a short head, float32."""

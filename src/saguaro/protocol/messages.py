@@ -1,7 +1,8 @@
 """The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
 
 Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
-the sampling options between them, as JSON with its length; `Configure` the name of the policy). A frame of another
+the sampling options between them, as JSON with its length; `Configure` the name of the policy; `Taps` ends in hidden
+states as bfloat16). A frame of another
 version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill).
 Must not know: who sends, how bytes move.
 Tests: tests/protocol/test_messages.py.
@@ -18,7 +19,7 @@ from saguaro.algorithm import options
 from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 
-VERSION = 5
+VERSION = 6
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
 LENGTH = struct.Struct("<I")
@@ -127,8 +128,26 @@ class Configure:
         return (*own, self.listed)
 
 
-Message = Admit | Decided | Taken | Release | Configure
-_KINDS: dict[int, Any] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Configure)}
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """Hidden states of the target at the `count` positions from `start` on, whose tokens are committed or will be with
+    the outcome that follows: `width` numbers each, bfloat16.
+    """
+
+    KIND: ClassVar[int] = 6
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIII")
+    request: int
+    start: int
+    count: int
+    width: int
+    values: bytes
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.request, self.start, self.count, self.width)
+
+
+Message = Admit | Decided | Taken | Release | Configure | Taps
+_KINDS: dict[int, Any] = {m.KIND: m for m in (Admit, Decided, Taken, Release, Configure, Taps)}
 
 
 def encode(message: Message) -> bytes:
@@ -138,7 +157,10 @@ def encode(message: Message) -> bytes:
         body += _padded(options.encode(message.sampling))
     if isinstance(message, Configure):
         body += _padded(message.fan_out.encode())
-    body += array("i", message.tokens).tobytes()
+    if isinstance(message, Taps):
+        body += message.values + b"\0" * (-len(message.values) % 4)
+    else:
+        body += array("i", message.tokens).tobytes()
     return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
 
 
@@ -163,6 +185,8 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError(f"a frame of kind {kind} and length {length} is damaged.")
     values = list(cls.BODY.unpack_from(frame, HEADER.size))
     rest = frame[HEADER.size + cls.BODY.size :]
+    if kind == Taps.KIND:
+        return _taps(values, rest)
     if kind in (Admit.KIND, Configure.KIND):
         text, rest = _take_text(rest)
         values.append(_sampling(text) if kind == Admit.KIND else _name(text))
@@ -182,6 +206,14 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError("a frame holds a negative token id.")
     message: Message = cls(*values, tuple(tokens))
     return message
+
+
+def _taps(values: list[int], rest: bytes) -> Taps:
+    request, start, count, width = values
+    size = 2 * count * width
+    if len(rest) != size + -size % 4 or any(rest[size:]):
+        raise ProtocolError(f"a frame says {count} taps of {width} numbers and holds {len(rest)} bytes.")
+    return Taps(request, start, count, width, rest[:size])
 
 
 def _take_text(rest: bytes) -> tuple[bytes, bytes]:

@@ -5,14 +5,15 @@
     running     –         running r+1  waiting            –           absent
     waiting     –         –            –                  running r+1 absent
 
-Rounds must count up by one. Anything else is a `ProtocolError`. Must not know: tokens' meaning, clocks, transports.
+`Taps` may come while it is running, and change nothing. Rounds must count up by one. Anything else is a
+`ProtocolError`. Must not know: tokens' meaning, clocks, transports.
 Tests: tests/protocol/test_session.py (a hypothesis state machine drives both ends).
 """
 
 from __future__ import annotations
 
 from saguaro.errors import ProtocolError
-from saguaro.protocol.messages import Admit, Configure, Decided, Message, Release
+from saguaro.protocol.messages import Admit, Configure, Decided, Message, Release, Taps
 
 ABSENT, RUNNING, WAITING = "absent", "running", "waiting"
 
@@ -21,6 +22,7 @@ TRANSITIONS: dict[tuple[str, str], str] = {
     (RUNNING, "Decided"): RUNNING,
     (RUNNING, "Pending"): WAITING,
     (WAITING, "Taken"): RUNNING,
+    (RUNNING, "Taps"): RUNNING,
     (RUNNING, "Release"): ABSENT,
     (WAITING, "Release"): ABSENT,
 }
@@ -59,6 +61,8 @@ class Session:
         after = TRANSITIONS.get((state, name))
         if after is None:
             raise ProtocolError(f"{name} for request {message.request} is not allowed while it is {state}.")
+        if isinstance(message, Taps):
+            return
         if isinstance(message, Admit):
             expected = message.round
         elif not isinstance(message, Release):

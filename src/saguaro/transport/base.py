@@ -74,8 +74,10 @@ class TargetPort(Protocol):
 
     local: bool
 
-    def send(self, message: Message) -> bool:
-        """Queue a message; False when the peer does not take any more (it is then as good as dead)."""
+    def send(self, message: Message, *, spare: int = 0) -> bool:
+        """Queue a message; False when the peer does not take any more (it is then as good as dead), or when fewer than
+        `spare` bytes would be left for others.
+        """
 
     def find(self, row: int, key: Key) -> Entry | None:
         """The entry for `key`, or None. Never blocks; entries with another tag are not seen, nor those that have no

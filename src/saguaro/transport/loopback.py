@@ -35,7 +35,7 @@ class Loopback:
 
     # the target's end
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message, *, spare: int = 0) -> bool:
         self._inbox.append(encode(message))
         return True
 

@@ -100,10 +100,10 @@ class Mailbox:
 class MailboxTarget(Mailbox):
     """The target's end."""
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message, *, spare: int = 0) -> bool:
         frame = encode(message)
         written, read = self._cursor
-        if written - read + len(frame) > self.shape.ring_bytes:
+        if written - read + len(frame) + spare > self.shape.ring_bytes:
             return False
         self._copy_in(written, frame)
         self._cursor[0] = written + len(frame)

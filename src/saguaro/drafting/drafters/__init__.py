@@ -2,6 +2,12 @@
 
 from saguaro.registry import Table
 
-DRAFTERS = Table("drafter", {"lm": "saguaro.drafting.drafters.lm:LanguageModelDrafter"})
+DRAFTERS = Table(
+    "drafter",
+    {
+        "lm": "saguaro.drafting.drafters.lm:LanguageModelDrafter",
+        "eagle3": "saguaro.drafting.drafters.eagle3:Eagle3Drafter",
+    },
+)
 
 __all__ = ["DRAFTERS"]

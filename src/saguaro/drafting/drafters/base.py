@@ -25,8 +25,12 @@ class Drafter(ABC):
             id. It may be another tensor after `expect`, but is never changed in place.
         num_slots: slots of keys and values that it owns.
         max_positions: longest context that it can run.
+        tap_width: numbers of the target's hidden states that it reads for each token (`Span.taps`); 0 for a draft that
+            reads text alone. One that reads them runs no first token of a row, and has the keys, values and state of
+            the token at position p in slot p - 1.
     """
 
+    tap_width: int = 0
     vocab: int
     num_slots: int
     max_positions: int

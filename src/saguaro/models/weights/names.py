@@ -13,6 +13,9 @@ HEAD = "lm_head.weight"
 DRAFT_TO_TARGET, TARGET_TO_DRAFT = "d2t", "t2d"
 """The map of a head that has some of the vocabulary only (target id = row + d2t[row]), and its inverse as a mask."""
 
+FUSE, INPUT_NORM = "fc.weight", "input_norm.weight"
+"""Of an EAGLE-3 head: what makes one hidden state of all taps, and their norm before that."""
+
 # canonical part inside a layer -> part of the GGUF name
 LAYER_PARTS = {
     "input_layernorm.weight": "attn_norm.weight",
@@ -39,8 +42,38 @@ def layer_name(layer: int, part: str) -> str:
     return f"model.layers.{layer}.{part}"
 
 
+def hidden_norm() -> str:
+    """Of an EAGLE-3 head: the norm of the hidden state beside the embedding's."""
+    return layer_name(0, "hidden_norm.weight")
+
+
+def tap_norm(index: int) -> str:
+    """Of an EAGLE-3 head: the norm of one tap."""
+    return f"fc_norm.{index}.weight"
+
+
 def parameters(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Name and shape of every parameter of the model, head left out when it is tied."""
+    names = _decoder_parameters(config)
+    shape = config.eagle3
+    if shape is None:
+        return names
+    if not shape.own_embedding:
+        del names[EMBEDDING]
+    for which in "qkv":
+        name = layer_name(0, f"self_attn.{which}_proj.weight")
+        names[name] = (names[name][0], 2 * config.hidden)
+    names[hidden_norm()] = (config.hidden,)
+    if shape.fused:
+        names[FUSE] = (config.hidden, shape.tap_width)
+    if shape.tap_norms:
+        names |= {tap_norm(index): (shape.target_hidden,) for index in range(shape.num_taps)}
+    if shape.input_norm:
+        names[INPUT_NORM] = (shape.tap_width,)
+    return names
+
+
+def _decoder_parameters(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     hidden, query, value = config.hidden, config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     layer: dict[str, tuple[int, ...]] = {
         "input_layernorm.weight": (hidden,),

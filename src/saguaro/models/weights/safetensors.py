@@ -45,7 +45,7 @@ class SafetensorsWeights:
             for name in wanted if wanted is not None else header:
                 if name not in header:
                     raise WeightsError(f"{path.name} lacks the tensor {name}, which the index says it has.")
-                if header[name]["dtype"] not in (*READABLE, *WHOLE_NUMBERS.get(name, ())):
+                if header[name]["dtype"] not in (*READABLE, *WHOLE_NUMBERS.get(name.removeprefix("model."), ())):
                     raise WeightsError(f"{name} is stored as {header[name]['dtype']}; only float tensors are read.")
                 self._file_of[name] = path
                 self._shapes[name] = tuple(header[name]["shape"])
@@ -100,6 +100,16 @@ class SafetensorsWeights:
             assert names is not None
             names.append(name)
         return files
+
+
+def tensor_names(directory: Path) -> set[str]:
+    """Names of the tensors of a directory, as far as they can be told; what is damaged is found when it is read."""
+    try:
+        if (directory / INDEX).exists():
+            return set(json.loads((directory / INDEX).read_text("utf-8"))["weight_map"])
+        return {name for path in directory.glob("*.safetensors") for name in read_header(path)}
+    except (WeightsError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def read_header(path: Path) -> dict[str, dict[str, Any]]:
