@@ -35,7 +35,7 @@ def commands_shown(root):
         for _, code in CODE.findall(page.read_text("utf-8")):
             for line in code.replace("\\\n", " ").splitlines():
                 if match := re.match(r"\s*saguaro ([a-z-]+)(.*)", line.split("  #")[0]):
-                    yield page.name, match[1], re.findall(r"(?<!\S)--[a-z-]+", match[2])
+                    yield page.name, match[1], re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", match[2])
 
 
 def test_commands_and_flags_exist(root):

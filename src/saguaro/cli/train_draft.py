@@ -110,6 +110,16 @@ def _add_model(parser: Parser) -> None:
         "--train", dest="trained", default=TrainSettings.trained, metavar="|".join(TRAINED),
         help="what learns: layers (embedding and head stay the target's), head (both), or all (default layers)",
     )  # fmt: skip
+    group.add_argument(
+        "--eagle3", action="store_true",
+        help="train an EAGLE-3 head on hidden states of three layers of the target, in place of a small language model",
+    )  # fmt: skip
+    _numbers(
+        group,
+        TrainSettings(),
+        own_states="of a head: tokens in a row that it learns to draft by its own states; for SSD twice the lookahead",
+        measured_states="of a head: positions at which acceptance is measured",
+    )
 
 
 def _add_training(parser: Parser) -> None:
@@ -186,11 +196,13 @@ def _asked(options: argparse.Namespace) -> Asked:
     own = list(checked.tokenizer.encode(read_text(str(options.text)))) if options.text is not None else []
 
     from saguaro.models.checkpoint import open_checkpoint
-    from saguaro.training.start import check_start
+    from saguaro.training.start import check_head, check_start
 
     hub = folders().get("hub_cache")
     target = open_checkpoint(checked.plan.target.source, hub_cache=hub)
     source = target if options.source is None else open_checkpoint(options.source, hub_cache=hub)
+    if train.eagle3:
+        check_head(target, source, train)
     layers = check_start(target, source, train)
     from saguaro import LLM
     from saguaro.bench.machine import machine, versions

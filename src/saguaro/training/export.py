@@ -20,6 +20,7 @@ from saguaro.models.checkpoint import Checkpoint
 from saguaro.models.config_json import config_json
 from saguaro.training.draft_vocabulary import d2t
 from saguaro.training.folder import RECORD
+from saguaro.training.head_student import HeadStudent
 from saguaro.training.student import Student
 
 WEIGHTS = "model.safetensors"
@@ -31,7 +32,7 @@ def stored_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def round_to(student: Student, dtype: torch.dtype) -> None:
+def round_to(student: Student | HeadStudent, dtype: torch.dtype) -> None:
     """Make the weights what they will be after storing, so that what is measured is what is written."""
     with torch.no_grad():
         for parameter in student.parameters():
@@ -39,22 +40,29 @@ def round_to(student: Student, dtype: torch.dtype) -> None:
 
 
 def write(
-    out: Path, student: Student, target: Checkpoint, record: Mapping[str, Any], *, draft_ids_N: torch.Tensor | None
+    out: Path,
+    student: Student | HeadStudent,
+    target: Checkpoint,
+    record: Mapping[str, Any],
+    *,
+    draft_ids_N: torch.Tensor | None,
+    config: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the directory beside its place, then put it there."""
+    """Write the directory beside its place, then put it there. `config`: of what is no model of its own."""
     dtype = str(record["training"]["stored"])
     tensors = {
         name: value.detach().to(stored_dtype(dtype)).cpu().contiguous() for name, value in student.state_dict().items()
     }
     if draft_ids_N is not None:
         tensors["d2t"] = d2t(draft_ids_N)
-    config = config_json(student.config, draft_vocab=None if draft_ids_N is None else len(draft_ids_N), dtype=dtype)
+    if config is None:
+        config = config_json(student.config, draft_vocab=None if draft_ids_N is None else len(draft_ids_N), dtype=dtype)
     staging = out.with_name(out.name + ".writing")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
     save_file(tensors, staging / WEIGHTS, metadata={"format": "pt"})
     target.save_tokenizer(staging)
-    (staging / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (staging / "config.json").write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
     (staging / RECORD).write_text(json.dumps(dict(record), indent=1) + "\n", encoding="utf-8")
     (staging / "README.md").write_text(card(record), encoding="utf-8")
     (staging / WEIGHTS).chmod((staging / RECORD).stat().st_mode)  # the library makes files for their owner alone
@@ -81,7 +89,7 @@ def card(record: Mapping[str, Any]) -> str:
         "",
         "| what | value |",
         "|---|---|",
-        f"| started from | {model['source']}, layers {', '.join(map(str, model['layers']))} |",
+        f"| started from | {_start(model)} |",
         f"| parameters | {model['parameters']:,}, of which {model['trained_parameters']:,} were trained |",
         f"| head | {size} |",
         f"| prompts | {texts}{own}; {data['held_out_prompts']} prompts were held out |",
@@ -104,6 +112,13 @@ def card(record: Mapping[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _start(model: Mapping[str, Any]) -> str:
+    if model.get("taps"):
+        taps = ", ".join(map(str, model["taps"]))
+        return f"an EAGLE-3 head on the inputs of layers {taps} of {model['source']}, with its norm and head"
+    return f"{model['source']}, layers {', '.join(map(str, model['layers']))}"
 
 
 def _table(curve: list[dict[str, Any]]) -> list[str]:

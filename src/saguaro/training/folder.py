@@ -19,7 +19,10 @@ from typing import Any
 from saguaro.errors import ConfigError, WeightsError
 
 DATA, TRAIN, SPENT = "data", "train", "spent"
-FILES = {DATA: ("texts-*", "laws-*", "held-*", "data.json", "shards.json"), TRAIN: ("state.safetensors", "train.json")}
+FILES = {
+    DATA: ("texts-*", "laws-*", "taps-*", "held-*", "data.json", "shards.json"),
+    TRAIN: ("state.safetensors", "train.json"),
+}
 ADVICE = {
     DATA: "give the same ones, or another --work, or --fresh to begin anew",
     TRAIN: "give the same ones, or --retrain to train anew on the same texts",

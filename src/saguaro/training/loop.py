@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from saguaro.training import saved
 from saguaro.training.corpus import Rows
 from saguaro.training.curve import Curve
+from saguaro.training.head_student import HeadStudent
 from saguaro.training.loss import backward
 from saguaro.training.settings import DEFAULT_EPOCHS, TrainSettings
 from saguaro.training.student import Student
@@ -60,9 +61,11 @@ class Training:
         on_step: told after each step. on_curve: told each point, as plain values.
         should_stop: asked between steps; True saves and ends.
         clock: seconds.
+        learn: makes the gradients of the rows of some numbers; returns the loss and the places that were learnt. By
+            default the KL of the student's logits at every place.
     """
 
-    student: Student
+    student: Student | HeadStudent
     rows: Rows
     column_V: torch.Tensor
     measure: Callable[[], Curve]
@@ -73,6 +76,7 @@ class Training:
     on_curve: Callable[[dict[str, Any]], None] = lambda point: None
     should_stop: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
+    learn: Callable[[Sequence[int]], tuple[float, int]] | None = None
     step: int = 0
     tokens: int = 0
     loss: float | None = None
@@ -169,20 +173,25 @@ class Training:
         epoch, place = divmod(self.step, self._steps_an_epoch)
         if self._epoch[0] != epoch:
             self._epoch = (epoch, self.rows.batches(epoch, self._rows_a_batch))
-        batch = self.rows.batch(self._epoch[1][place])
-        device = self.student.head_weight.device
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
+        loss, count = (self.learn or self._learn)(self._epoch[1][place])
+        torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.clip)
+        self._optimiser.step()
+        self.step += 1
+        self.tokens += count
+        return loss
+
+    def _learn(self, numbers: Sequence[int]) -> tuple[float, int]:
+        """Gradients of the mean KL of some rows."""
+        batch = self.rows.batch(numbers)
+        device = self.student.head_weight.device
         hidden_BTH = self.student(batch.tokens_BT.to(device), batch.positions_BT.to(device), batch.text_BT.to(device))
         hidden_RH = hidden_BTH.flatten(0, 1)[batch.wanted_R.to(device)]
         laws = self.rows.corpus.laws(batch.laws_R, self.column_V).to(device)
         loss = backward(hidden_RH, self.student.head_weight, laws, compute=self.student.compute)
-        torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.clip)
-        self._optimiser.step()
-        self.step += 1
-        self.tokens += len(batch.laws_R)
-        return loss
+        return loss, len(batch.laws_R)
 
     def _smoothed(self, loss: float) -> float:
         """The mean of the first losses, then one that forgets the older ones."""

@@ -20,11 +20,14 @@ from saguaro.engine.resolve import Plan
 from saguaro.errors import ConfigError
 from saguaro.llm import LLM
 from saguaro.models.checkpoint import Checkpoint
+from saguaro.models.eagle3_shape import usual_taps
 from saguaro.training import export
 from saguaro.training.corpus import Corpus, Rows
 from saguaro.training.curve import Curve, measure
 from saguaro.training.draft_vocabulary import columns, likeliest
 from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest
+from saguaro.training.head_run import HeadParts, head_parts
+from saguaro.training.head_student import HeadStudent
 from saguaro.training.laws import write_laws
 from saguaro.training.loop import Report, Training
 from saguaro.training.settings import PARTS, TRAINING, DataSettings, TrainSettings
@@ -221,6 +224,7 @@ def _trained(
     """Train on those shards and write the draft."""
     work, train, context = asked.work, asked.train, asked.data.context
     corpus = Corpus(work.path, names)
+    rows = Rows(corpus, length=context, seed=asked.data.seed)
     greedy, sampled = (Rows(Corpus(work.path, [name]), length=context, seed=None) for name in HELD_OUT)
     vocab, config = asked.target.config.vocab, asked.source.config
     highest = max(max(text.tokens) for rows in (corpus, greedy.corpus, sampled.corpus) for text in rows.texts)
@@ -231,23 +235,17 @@ def _trained(
         mass_V = corpus.mass_by_token(vocab)[: min(vocab, config.vocab)]
         ids_N = likeliest(mass_V, train.draft_vocab, always=asked.target.config.stop_ids)
     column_V = columns(ids_N, target_vocab=vocab, draft_vocab=config.vocab)
-    student = Student(
-        student_config(config, asked.target.config, asked.layers, draft_vocab=train.draft_vocab),
-        student_tensors(asked.source, asked.layers, draft_ids_N=ids_N),
-        head_rows=train.draft_vocab,
-        trained=train.trained,
-        compute=export.stored_dtype(train.precision),
-        device=asked.device,
-    )
-    rows_a_batch = max(1, train.batch_tokens // context)
-
-    def curve() -> Curve:
-        return measure(student, greedy, sampled, column_V, rows_a_batch=rows_a_batch)
-
+    head: HeadParts | None = None
+    student: Student | HeadStudent
+    if train.eagle3:
+        head = head_parts(asked, names, (rows, greedy, sampled), column_V, ids_N, listener)
+        student, curve = head.student, head.curve
+    else:
+        student, curve = _student(asked, greedy, sampled, column_V, ids_N)
     used = work.spent().get(DATA, 0.0)
     training = Training(
         student,
-        Rows(corpus, length=context, seed=asked.data.seed),
+        rows,
         column_V,
         curve,
         train,
@@ -256,6 +254,7 @@ def _trained(
         on_step=listener.step,
         on_curve=listener.point,
         should_stop=should_stop,
+        learn=None if head is None else head.learn,
     )
     listener.stage(TRAINING, PARTS)
     ended = training.run()
@@ -266,8 +265,30 @@ def _trained(
     last = training.point(curve())
     listener.point(last)
     record = _record(asked, training, corpus, [*training.points, last])
-    export.write(asked.out, student, asked.target, record, draft_ids_N=ids_N)
+    config_ = None if head is None else head.config
+    export.write(asked.out, student, asked.target, record, draft_ids_N=ids_N, config=config_)
     return record
+
+
+def _student(
+    asked: Asked, greedy: Rows, sampled: Rows, column_V: torch.Tensor, ids_N: torch.Tensor | None
+) -> tuple[Student, Callable[[], Curve]]:
+    """A small language model that learns, and how it is measured."""
+    train = asked.train
+    student = Student(
+        student_config(asked.source.config, asked.target.config, asked.layers, draft_vocab=train.draft_vocab),
+        student_tensors(asked.source, asked.layers, draft_ids_N=ids_N),
+        head_rows=train.draft_vocab,
+        trained=train.trained,
+        compute=export.stored_dtype(train.precision),
+        device=asked.device,
+    )
+    rows_a_batch = max(1, train.batch_tokens // asked.data.context)
+
+    def curve() -> Curve:
+        return measure(student, greedy, sampled, column_V, rows_a_batch=rows_a_batch)
+
+    return student, curve
 
 
 def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -280,7 +301,8 @@ def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Ma
         "target": asked.target.source,
         "model": {
             "source": asked.source.source,
-            "layers": list(asked.layers),
+            "layers": [] if asked.train.eagle3 else list(asked.layers),
+            "taps": list(usual_taps(asked.target.config.num_layers)) if asked.train.eagle3 else [],
             "draft_vocab": asked.train.draft_vocab,
             "parameters": sum(value.numel() for value in student.parameters()),
             "trained_parameters": sum(value.numel() for value in student.trained().values()),

@@ -71,6 +71,9 @@ class TrainSettings:
         batch_tokens: tokens of a step.
         precision: of matrix products; weights and sums are float32.
         stored: dtype of the tensors written.
+        eagle3: train an EAGLE-3 head instead of a small language model.
+        own_states: of a head: tokens in a row that it learns to go on from its own states.
+        measured_states: of a head: positions at which acceptance is measured.
 
     Raises:
         ConfigError: for a value out of its range.
@@ -89,6 +92,9 @@ class TrainSettings:
     batch_tokens: int = 2048
     precision: str = "float32"
     stored: str = "bfloat16"
+    eagle3: bool = False
+    own_states: int = 4
+    measured_states: int = 8
 
     def __post_init__(self) -> None:
         for name, known in (("trained", TRAINED), ("precision", PRECISIONS), ("stored", PRECISIONS)):
@@ -100,6 +106,8 @@ class TrainSettings:
         for name in ("draft_vocab", "steps", "epochs"):
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} must be 1 or more")
+        for name in ("own_states", "measured_states"):
+            _require(1 <= getattr(self, name) <= 32, f"{name} must be in 1 ... 32")
         _require(self.steps is None or self.epochs is None, "give --steps or --epochs, not both")
         _require(self.minutes is None or self.minutes > 0, "minutes must be above 0")
         _require(0 < self.data_share < 1, "data_share must be between 0 and 1")

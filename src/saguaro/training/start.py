@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import Checkpoint
 from saguaro.models.config import ModelConfig
+from saguaro.models.eagle3_shape import usual_taps
 from saguaro.models.vocabulary import compare
 from saguaro.models.weights.names import EMBEDDING, FINAL_NORM, HEAD, layer_name, parameters
 from saguaro.training.settings import TrainSettings, default_layers
@@ -55,6 +56,16 @@ def check_start(target: Checkpoint, source: Checkpoint, settings: TrainSettings)
         if not 0 <= layer < config.num_layers:
             raise ConfigError(f"there is no layer {layer}: {source.source} has 0 ... {config.num_layers - 1}.")
     return layers
+
+
+def check_head(target: Checkpoint, source: Checkpoint, settings: TrainSettings) -> None:
+    """Raise ConfigError where a head cannot be trained as asked."""
+    if getattr(target, "markov", None) is not None:
+        raise ConfigError(f"{target.source!r} is a table without layers; an EAGLE-3 head has nothing to listen to.")
+    if source.fingerprint != target.fingerprint or settings.layers is not None:
+        raise ConfigError("an EAGLE-3 head starts from its target alone; leave --from and --layers out.")
+    if min(usual_taps(target.config.num_layers)) < 0:
+        raise ConfigError(f"{target.source} has {target.config.num_layers} layers, too few for three taps.")
 
 
 def student_config(
