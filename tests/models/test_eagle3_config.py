@@ -193,6 +193,8 @@ def test_the_pair_is_checked_before_anything_is_loaded(tmp_path: Path) -> None:
         ({"target": source, "draft": None}, "only be a draft"),
         ({"drafter_options": {"taps": [1]}}, "3 layers"),
         ({"drafter_options": {"taps": 7}}, "list of layers"),
+        ({"drafter_options": {"shortlist": 7}}, "not 'shortlist'"),
+        ({"draft": TARGET, "drafter_options": {"taps": [1]}}, "is none"),
     ):
         options = {"target": TARGET, "draft": source, "mode": "sd"} | options
         if options["draft"] is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.config import EngineConfig
+from saguaro.drafting.drafters import DRAFTERS
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import Checkpoint, open_checkpoint
 from saguaro.models.config import ModelConfig
@@ -44,9 +45,15 @@ def taps_of(config: EngineConfig, draft: ModelConfig, target: ModelConfig) -> di
     Raises:
         ConfigError: layers that cannot be told, or that the target does not have.
     """
+    options = dict(config.drafter_options)
     if draft.eagle3 is None:
+        if OPTION in options and config.drafter in DRAFTERS:
+            raise ConfigError(f"drafter option {OPTION!r} is for EAGLE-3 heads, and {config.draft!r} is none.")
         return {}
-    asked = dict(config.drafter_options).get(OPTION)
+    unknown = [name for name in options if name != OPTION]
+    if unknown and config.drafter in DRAFTERS:
+        raise ConfigError(f"an EAGLE-3 head has the drafter option {OPTION!r} only, not {unknown[0]!r}.")
+    asked = options.get(OPTION)
     if asked is not None and not isinstance(asked, (list, tuple)):
         raise ConfigError(f"drafter option {OPTION!r} is a list of layers of the target, not {asked!r}.")
     return {"taps": tap_layers(draft.eagle3, target.num_layers, asked), "tap_width": draft.eagle3.tap_width}
