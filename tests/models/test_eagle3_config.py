@@ -186,13 +186,16 @@ def test_the_pair_is_checked_before_anything_is_loaded(tmp_path: Path) -> None:
     source = write(tmp_path / "a", *head_tensors(target().config, ids=IDS))
     plan = resolve(EngineConfig.from_options(TARGET, source, mode="sd"))
     assert (plan.taps, plan.tap_width) == ((2, 4, 5), 96)
+    for said in ([0, 4, 8], "0,4,8"):
+        assert resolve(EngineConfig.from_options(TARGET, source, drafter_options={"taps": said})).taps == (0, 4, 8)
     wider = TARGET.replace("vocab=48", "vocab=50")
     for options, word in (
         ({"target": wider}, "vocabulary of 48"),
         ({"target": TARGET.replace("hidden=32", "hidden=64")}, "hidden size of 32"),
         ({"target": source, "draft": None}, "only be a draft"),
         ({"drafter_options": {"taps": [1]}}, "3 layers"),
-        ({"drafter_options": {"taps": 7}}, "list of layers"),
+        ({"drafter_options": {"taps": 7}}, "3 layers"),
+        ({"drafter_options": {"taps": "2,x"}}, "list of layers"),
         ({"drafter_options": {"shortlist": 7}}, "not 'shortlist'"),
         ({"draft": TARGET, "drafter_options": {"taps": [1]}}, "is none"),
     ):

@@ -53,10 +53,18 @@ def taps_of(config: EngineConfig, draft: ModelConfig, target: ModelConfig) -> di
     unknown = [name for name in options if name != OPTION]
     if unknown and config.drafter in DRAFTERS:
         raise ConfigError(f"an EAGLE-3 head has the drafter option {OPTION!r} only, not {unknown[0]!r}.")
-    asked = options.get(OPTION)
-    if asked is not None and not isinstance(asked, (list, tuple)):
-        raise ConfigError(f"drafter option {OPTION!r} is a list of layers of the target, not {asked!r}.")
+    asked = _layers(options[OPTION]) if OPTION in options else None
     return {"taps": tap_layers(draft.eagle3, target.num_layers, asked), "tap_width": draft.eagle3.tap_width}
+
+
+def _layers(value: Any) -> list[Any]:
+    """A list, one number, or numbers by comma as the command line has them."""
+    if isinstance(value, str):
+        value = [int(part) if part.strip().isdigit() else None for part in value.split(",")]
+    found = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(layer, int) for layer in found):
+        raise ConfigError(f"drafter option {OPTION!r} is a list of layers of the target, as 2,16,29.")
+    return found
 
 
 def load_head(source: str, target: str, ops: LayerOps, *, max_positions: int, hub_cache: str | None) -> Eagle3Head:
