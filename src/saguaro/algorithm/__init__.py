@@ -9,6 +9,8 @@ call the very same functions. Reading order:
     sampling            logits -> scores -> law; drawing a token by noise or from a law
     agreement           verification by shared noise: integers alone
     verify              verification by rejection (DESIGN D1), the residual law
+    proposal_tree       Appendix E: a proposal with several guesses of a token; the best of N nodes
+    verify_tree         its verification: a walk, or one sibling after another
     saguaro_sampling    Section 4.2
     outcomes            Section 4.1: which outcomes to prepare, given the counts of a fan-out policy
     odds                how likely each outcome is by the draft's own scores (DESIGN D8)
@@ -22,6 +24,7 @@ call the very same functions. Reading order:
     rounds              a round that has ended, for replay and calibration
     tree                who sees whom while branches grow (DESIGN D7)
     reference           Algorithm 1 executed for one sequence: the oracle
+    reference_trees     the same for proposal trees
 
 Shape letters: B rows, R rows of logits, K lookahead, J = K + 1, V vocabulary, N branches, S slots of a suffix.
 p is the target's law, q the draft's. Tests: tests/algorithm/.

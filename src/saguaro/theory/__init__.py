@@ -13,6 +13,7 @@ Reading order, and where each statement of the paper lives:
     fit          acceptance and power law from counts of rounds
     step_times   the time of a pass between and beyond the counts of rows that were measured
     rates        tokens a second of AR, SD and SSD by measured times
+    tree_rates   chains against proposal trees, by the same
     evidence     acceptance and hit curves while rounds are seen
     bootstrap    how sure a difference of two rates is
 
