@@ -23,6 +23,7 @@ CHANNELS = ("processes", "loopback")
 FALLBACKS = ("adaptive", "auto", "none", "random", "ngram", "own_row", "neural")
 MAX_LOOKAHEAD = 16
 MAX_BUDGET = 64
+MAX_TREE = 32
 MAX_CORPUS = 1 << 24
 MAX_OBSERVED = 64
 OPTIONAL = (
@@ -32,6 +33,7 @@ OPTIONAL = (
     ("draft_kv_pages", 1, 1 << 24),
 )
 """Whole numbers that may be left out, with their ranges."""
+NO_TREES = "proposal trees run in mode 'sd' only (in SSD every outcome has a chain); leave tree out, or use mode='sd'."
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
@@ -54,6 +56,9 @@ class EngineConfig:
         fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a
             miss; `auto` is what the profile found best, and `ranked` without one.
         verification: `shared_noise` or `rejection`.
+        tree: proposals are trees of at most so many nodes and `lookahead` levels instead of chains (mode `sd` only);
+            with `auto` as many nodes as pay by measured times, down to a chain. 0 makes chains. A request with a
+            grammar gets chains in any case. Under `rejection` the nodes are likely tokens of the draft, not drawn ones.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
             without one, `auto` needs a profile.
         fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which
@@ -95,6 +100,7 @@ class EngineConfig:
     lookahead: int | str = "auto"
     budget: int | str = "auto"
     fan_out: FanOut = "ranked"
+    tree: int | str = 0
     verification: str = "shared_noise"
     saguaro_c: float | str | None = None
     fallback: str = "adaptive"
@@ -145,6 +151,7 @@ class EngineConfig:
         self._one_of("channel", CHANNELS)
         self._whole("lookahead", 0, MAX_LOOKAHEAD, auto=True)
         self._whole("budget", 0, MAX_BUDGET, auto=True)
+        self._whole("tree", 0, MAX_TREE, auto=True)
         self._whole("fallback_corpus", 0, MAX_CORPUS)
         self._whole("observe", 0, MAX_OBSERVED)
         self._whole("max_batch", 1, 1024)
@@ -175,6 +182,8 @@ class EngineConfig:
             )
         if self.mode in ("sd", "ssd") and self.draft is None:
             raise ConfigError(f"mode {self.mode!r} needs a draft model; give draft=..., or use mode='ar'.")
+        if self.tree and self.mode != "sd":
+            raise ConfigError(NO_TREES)
         if self.saguaro_c is not None:
             if self.verification != "rejection":
                 raise ConfigError("saguaro_c applies to verification='rejection' only; leave it out or change that.")
@@ -260,6 +269,9 @@ def check_changes(changes: Mapping[str, Any], *, rejection: bool) -> None:
     for option in ("lookahead", "budget"):
         if changes.get(option, 0) is None:
             raise ConfigError(f"{option} must be a whole number or 'auto', not None.")
+    tree = changes.get("tree", 0)
+    if tree != "auto" and (isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree <= MAX_TREE):
+        raise ConfigError(f"tree must be a whole number in 0 ... {MAX_TREE} or 'auto', not {tree!r}.")
     pacing, c, adapt = (
         changes.get("pacing", PACINGS[0]),
         changes.get("saguaro_c", 1.0),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saguaro.attention import ATTENTION, AttentionPlan, AttentionWeights
+from saguaro.attention.base import KEY_BLOCK
 
 BACKENDS = list(ATTENTION)
 SHAPES = [(12, 2, 128), (14, 2, 64), (3, 3, 64), (4, 1, 48), (2, 1, 6)]
@@ -241,3 +242,26 @@ def test_a_prompt_is_the_same_in_any_chunks(backend, dtype, shape):
     order = [i for pair in zip(range(171, 211), range(211, 251), strict=True) for i in pair]
     found, *_ = case.run(backend, qkv, order, pools=[pool.clone() for pool in pools])
     assert torch.equal(found, whole[order])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("known", [1, 5, 62, 63, 64, 65, 150])
+def test_a_path_in_own_slots_is_the_text_bit_for_bit(backend, dtype, known):
+    """Where own slots begin as a block of keys does, a path of a proposal tree is computed as if it were the text."""
+    text, aside = (Case((6, 2, 64), dtype, [known + 3], page_size=16) for _ in range(2))
+    for position in range(known - 1, known + 3):
+        text.extend(0, position)
+    aside.extend(0, known - 1)
+    shared = known - known % KEY_BLOCK
+    own = [aside.slot(0, position) for position in range(shared, known)]
+    for step in range(3):
+        own = [*own, aside.slots - 200 + 7 * step]
+        aside.tokens.append((known + step, own[-1], 0, shared, own))
+    aside.extend(0, known)  # another token at the first position, in the table
+    qkv = text.qkv()
+    other = torch.cat([qkv, text.random(1, qkv.shape[1])])
+    out, *_ = text.run(backend, qkv)
+    found, *_ = aside.run(backend, other)
+    assert torch.equal(found[:4], out)
+    assert not torch.equal(found[4], out[1])

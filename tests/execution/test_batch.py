@@ -2,7 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.algorithm.test_proposal_tree import trees
 
+from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.attention.base import KEY_BLOCK
 from saguaro.execution.batch import Span, pack
 
 PAGE = 4
@@ -44,3 +47,23 @@ def test_each_token_sees_what_its_span_says(made: list[Span]) -> None:
                 wanted.append(at)
             at += 1
     assert batch.wanted_W.tolist() == wanted
+
+
+@given(trees(), st.integers(0, 140), st.integers(1, 3))
+def test_a_node_sees_the_text_and_its_path(tree: ProposalTree, start: int, known: int) -> None:
+    pages = list(range(100, 0, -2))
+    slots = [pages[p // PAGE] * PAGE + p % PAGE for p in range(start, start + known + len(tree))]
+    span = Span([*range(50, 50 + known), *tree.tokens], start, pages, slots, len(tree) + 1, parents=tree.parents)
+    plan = pack([span], PAGE).plan
+    text = [pages[p // PAGE] * PAGE + p % PAGE for p in range(start + known)]
+    for node in range(1, len(tree) + 1):
+        index, path = known + node - 1, tree.path(node)
+        seen = [*text, *(slots[known + each - 1] for each in path)]
+        assert plan.slots_seen(index) == seen
+        assert int(plan.positions_T[index]) == start + known + len(path) - 1
+        assert int(plan.slots_T[index]) == slots[index]
+        if node > tree.trunk:
+            assert int(plan.shared_T[index]) % KEY_BLOCK == 0
+            assert int(plan.own_count_T[index]) <= KEY_BLOCK + len(path)
+    for index in range(known):
+        assert plan.slots_seen(index) == text[: start + index + 1]

@@ -27,10 +27,14 @@ messages = st.one_of(
         source=st.sampled_from(SOURCES), pending=st.booleans(), wanted=st.integers(0, 255), tokens=ids,
     ),
     st.builds(Taken, request=requests, round=u32, source=st.sampled_from(SOURCES), tokens=ids),
+    st.builds(
+        lambda tokens: Taken(7, 3, "neural", tokens, tuple(i // 2 for i in range(len(tokens)))), ids,
+    ),
     st.builds(Release, request=requests),
     st.builds(
         Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,
-        budget=st.integers(0, 255), everything=st.booleans(), listed=st.integers(0, 255),
+        budget=st.integers(0, 255), everything=st.booleans(), listed=st.integers(0, 255), tree=st.integers(0, 255),
+        prune=st.booleans(),
         fan_out=st.sampled_from(["ranked", "my.own:Policy", ""]), tokens=ids,
     ),
     st.integers(0, 3).flatmap(
@@ -77,6 +81,13 @@ def test_a_negative_token_is_refused() -> None:
     frame = encode(Taken(1, 0, "neural", (5,)))[:-4] + b"\xff\xff\xff\xff"
     with pytest.raises(ProtocolError, match="negative"):
         decode(frame)
+
+
+def test_a_tree_has_a_parent_for_each_token() -> None:
+    frame = bytearray(encode(Taken(1, 0, "neural", (5, 6, 7))))
+    frame[8 + 13] = 1  # the field behind the source
+    with pytest.raises(ProtocolError, match="parent"):
+        decode(bytes(frame))
 
 
 @pytest.mark.parametrize("text", [b"", b"[1]", b'{"heat":1}  ', b'{"top_k":'])

@@ -4,6 +4,9 @@ Keys of a token, in this order: positions 0 ... shared-1 of its row, found throu
 slots (tree mode: the tokens of its own branch, itself included). Extend mode is shared = position + 1 and no own slots.
 All keys and values of a call are written before any is read.
 
+Keys are visited in blocks of KEY_BLOCK, those of the page table first. Where `shared` is a multiple of it and the own
+slots hold the positions that follow, the blocks are those of extend mode, and so is the result, bit for bit.
+
 A back-end must give bitwise the same row whatever other tokens are in the call (D2), and read no slot that a token
 does not see (a value that is not a number stays with the tokens that see it).
 Must not know: models, sequences, schedulers. Tests: tests/conformance/test_attention.py, tests/attention/.
@@ -15,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+
+KEY_BLOCK = 64
 
 
 @dataclass(frozen=True)

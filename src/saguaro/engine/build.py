@@ -55,6 +55,15 @@ def ops_of(place: Placement) -> LayerOps:
     return make_ops("native", place.dtype, team=team)
 
 
+AUTO_TREE = 16
+"""Nodes that a tree may have where the engine decides how many pay."""
+
+
+def tree_settings(tree: int | str) -> dict[str, Any]:
+    """The fields of `Settings` that the option `tree` stands for."""
+    return {"tree": AUTO_TREE if isinstance(tree, str) else tree, "prune": tree == "auto"}
+
+
 def settings_of(plan: Plan) -> Settings:
     """What the proposer starts with; `auto` values not measured yet take their defaults."""
     config = plan.config
@@ -73,6 +82,7 @@ def settings_of(plan: Plan) -> Settings:
         gears=plan.gears,
         auto_lookahead=config.lookahead == "auto" and plan.mode != "ar" and not fan_out_lists(config.fan_out),
         auto_budget=config.budget == "auto" and plan.mode == "ssd" and not fan_out_lists(config.fan_out),
+        **tree_settings(config.tree),
     )
 
 

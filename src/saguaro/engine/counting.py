@@ -53,7 +53,7 @@ class RoundCounter:
             m.round_seconds.append(seconds)
         m.drafted += report.proposed
         m.accepted += kept - 1
-        tried = min(report.accepted + 1, report.proposed)
+        tried = min(report.accepted + 1, report.proposed) if report.tried is None else report.tried
         m.verified += tried
         accepted = min(report.accepted, kept - 1)  # what a stop string cut off counts nowhere
         _reached(m.accepted_per_position, accepted)

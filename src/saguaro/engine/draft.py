@@ -21,6 +21,7 @@ from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer, Law
 from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
+from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
 from saguaro.engine.draft_row import Branch, DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
 from saguaro.engine.metrics import PassTimes
@@ -184,6 +185,7 @@ class DraftWorker:
             self.drafter.move(sources, targets)
             self.drafter.expect(row.tokens[message.base :])
             if row.waiting is not None:
+                plant(row, self.settings)
                 self._fill(row)
                 self._answer(row)
         else:
@@ -203,7 +205,7 @@ class DraftWorker:
         self._predictor.configure(message)
         self._drawer = Drawer(
             message,
-            candidates=self._predictor.candidates,
+            candidates=max(self._predictor.candidates, siblings(message)),
             fan_out=self._predictor.full_counts,
             calibration=self._calibration,
         )
@@ -250,6 +252,8 @@ class DraftWorker:
             if tail is not None:
                 work.append(tail)
                 left -= 0 if row.caught_up else len(tail.span.tokens)
+            work += tree_work(row, self.pool, self.settings, spare=len(self.rows), times=self.times_alone)
+            send_tree(self.port, row, PENDING_INDEX, rejection=self.settings.rejection)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
                 offered += [(row, branch) for branch in row.branches.values() if row.unfinished(branch, deepest)]
@@ -297,7 +301,9 @@ class DraftWorker:
         due = [due_at(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
         drawn = self._drawer.draw(laws_WV, draws, ranked, due, ids_V)
         for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
-            if w.branch is None:
+            if w.row.tree is not None:
+                learn(w.row, w.branch, guesses)
+            elif w.branch is None:
                 w.row.ranked.append(guesses)
                 if token_and_law is not None:
                     self._tail_token(w.row, *token_and_law)
@@ -308,6 +314,7 @@ class DraftWorker:
             else:
                 w.branch.ended = True
         for row in {id(w.row): w.row for w in work}.values():
+            send_tree(self.port, row, PENDING_INDEX, rejection=self.settings.rejection)
             self._tell(row)
 
     def _tail_token(self, row: DraftRow, token: int, law: Law | None) -> None:

@@ -7,7 +7,8 @@ Positions, with L = committed length and d = length of the proposal:
 
 `kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position
 L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1); `after_hit` says whether the
-proposal under verification came from the cache.
+proposal under verification came from the cache. While the target waits the row may grow a `tree` in loose slots;
+the one under verification has the `shape` that the target took of it.
 
 A draft that reads the target's hidden states (`taps`) has slots one position earlier, and what it ran on its own states
 it runs again once the target's are there: `kv` goes back to the committed length of the round before, while `held`
@@ -23,8 +24,10 @@ from dataclasses import dataclass, field
 import torch
 
 from saguaro.algorithm.odds import Guesses
+from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.config import MAX_BUDGET
 from saguaro.drafting.drawer import Law
+from saguaro.engine.draft_tree import RowTree
 from saguaro.engine.tap_store import TapStore
 from saguaro.errors import CapacityError, ProtocolError
 from saguaro.execution.sampler import Draw
@@ -77,6 +80,8 @@ class DraftRow:
         self.grammar = grammar
         self.tokens = list(admit.tokens)
         self.proposal: list[int] = []
+        self.shape: ProposalTree | None = None
+        self.tree: RowTree | None = None
         self.laws: list[Law] = []
         self.ranked: list[Guesses] = []
         self.predicted = -1
@@ -158,9 +163,10 @@ class DraftRow:
     def missing(self) -> list[int]:
         """Tokens of tail and proposal that have no keys and values yet."""
         known = self.kv - self.length
+        proposal = self.proposal if self.shape is None else []  # what is kept of a tree has run in slots of its own
         if known >= 0:
-            return self.proposal[known:]
-        return self.tokens[self.kv :] + self.proposal
+            return proposal[known:]
+        return self.tokens[self.kv :] + proposal
 
     def due(self) -> list[int]:
         """The missing tokens that can run now: all, or as far as there are taps or states of the tokens before."""
@@ -222,20 +228,24 @@ class DraftRow:
                 f"{self.length} with {len(self.proposal)} proposed tokens."
             )
         key = self.key(message.accepted, message.bonus)
-        end = self.length + message.accepted
+        path = self.proposal[: message.accepted]
+        if self.shape is not None:
+            path = list(self.shape.tokens_to(message.accepted))
+        end = self.length + len(path)
         branch = self.branches.pop((message.accepted, message.bonus), None)
+        ran = [] if self.tree is None else self.tree.slots_of(path)
         self.drop_branches()
         self.kv, self.held = min(self.kv, end), min(self.held, end)
-        committed = [*self.proposal[: message.accepted], message.bonus]
+        moved = self._move_in(ran)
+        committed = [*path, message.bonus]
         self.tokens += committed
         if self.grammar is not None:
             self.grammar.commit(committed)
-        self.proposal, self.laws, self.ranked = [], [], []
+        self.proposal, self.laws, self.ranked, self.shape = [], [], [], None
         self.predicted = -1
         self.short = False
         self.covered = branch is not None and bool(branch.tokens)
         self.drawn_for = None
-        moved: tuple[list[int], list[int]] = ([], [])
         if branch is not None:
             wanted = branch.tokens[: message.wanted] if message.pending else list(message.tokens)
             moved = self._adopt(branch, wanted, end)
@@ -278,8 +288,16 @@ class DraftRow:
         self.kv = min(self.kv, base)
         self.ranked = []
 
+    def _move_in(self, ran: list[int]) -> tuple[list[int], list[int]]:
+        """Nodes of a tree that ran and were accepted become the row's tail. Returns slots to copy."""
+        if not ran or self.kv != self.length or not self._room(self.length + len(ran)):
+            return [], []
+        self.kv = self.held = self.kv + len(ran)
+        return ran, self.table.slots(self.length, self.kv)
+
     def take(self, message: Taken) -> None:
         """The end of a pending wait: `message.tokens` is the proposal."""
+        self.shape = ProposalTree(message.tokens, message.parents) if message.parents else None
         common = common_prefix(list(message.tokens), self.proposal)
         self.after_hit = message.source == "hit"
         self.proposal = list(message.tokens)
@@ -291,10 +309,12 @@ class DraftRow:
         self.round += 1
 
     def drop_branches(self) -> None:
-        """Give the slots of all branches back."""
+        """Give the slots of all branches back, and those of a tree."""
         for branch in self.branches.values():
             self.reserve.give_back(branch.slots)
-        self.branches = {}
+        if self.tree is not None:
+            self.reserve.give_back(list(self.tree.slots.values()))
+        self.branches, self.tree = {}, None
         self.used = 0
         self.predicted = -1
 

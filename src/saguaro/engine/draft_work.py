@@ -93,6 +93,8 @@ def due_at(work: Work, position: int) -> Due | None:
     the target waits for it.
     """
     row, branch = work.row, work.branch
+    if row.tree is not None:
+        return None  # it is grown from guesses alone
     if branch is not None:
         return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
     depth = len(row.proposal)

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from saguaro.algorithm.rounds import EndedRound
-from saguaro.config import MODES, check_changes, check_sizes, fan_out_lists
+from saguaro.config import MODES, NO_TREES, check_changes, check_sizes, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
-from saguaro.engine.build import settings_of
+from saguaro.engine.build import settings_of, tree_settings
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
@@ -35,7 +35,7 @@ STEP_ROWS = (1, 2, 4, 6, 8, 12)
 MEASURE_CONTEXT = 128
 MEASURE_REPEATS, MANY_REPEATS = 30, 1000
 MEASURE_SECONDS = 3.0
-CONFIGURABLE = ("mode", "lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "saguaro_c")
+CONFIGURABLE = ("mode", "lookahead", "budget", "fan_out", "fallback", "pacing", "adapt_depth", "saguaro_c", "tree")
 
 
 def about(event: Event) -> tuple[int, bool]:
@@ -119,6 +119,10 @@ class Engine(ABC):
         if "fallback" in changes:
             changes["fallback"] = "adaptive" if changes["fallback"] == "auto" else changes["fallback"]
             FALLBACKS.get(changes["fallback"])  # refused here, not in a worker
+        if "tree" in changes:
+            if changes["tree"] and self.plan.mode != "sd":
+                raise ConfigError(NO_TREES)
+            changes |= tree_settings(changes["tree"])
         if "mode" in changes:
             changes["gears"] = self._gears(changes.pop("mode"))
         for name in ("lookahead", "budget"):

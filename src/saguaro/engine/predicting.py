@@ -66,9 +66,11 @@ class Predictor:
 
     def learn(self, row: DraftRow, outcome: Decided) -> None:
         """A round has ended, and `row` still stands at its beginning. What a grammar makes certain says nothing, nor do
-        rounds for which nothing is prepared (AR, SD).
+        rounds for which nothing is prepared (AR, SD), or whose proposal was a tree.
         """
-        if row.grammar is not None or outcome.accepted > len(row.proposal) or not self._settings.lookahead:
+        if row.grammar is not None or row.shape is not None or not self._settings.lookahead:
+            return
+        if outcome.accepted > len(row.proposal):
             return
         self.observer.note(row, outcome)
         if not self._settings.branches:

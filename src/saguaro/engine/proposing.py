@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from saguaro.algorithm.choosing_fallback import Way
+from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.algorithm.suffix_index import Corpus
 from saguaro.algorithm.terms import DraftLaw, PointMassLaw
 from saguaro.config import FanOut, fan_out_lists
@@ -26,6 +27,7 @@ from saguaro.engine.misses import Lookup, answered, look_up
 from saguaro.engine.reading import LOCKSTEP_SECONDS, DraftReader
 from saguaro.engine.sequence import Proposed, Sequence
 from saguaro.engine.trace import Ring
+from saguaro.engine.tree_rows import pruned
 from saguaro.models.grammar import MOST_FORCED
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
@@ -39,7 +41,8 @@ class Settings:
     """What may change between rounds. With a lookahead of 0 the draft is told of every outcome and does nothing.
 
     `fan_out` is as in `EngineConfig`. Without `branches` nothing is cached (SD). Among `gears` the engine chooses while
-    it runs, and it plans what is `auto` anew (`engine/shifting.py`); the proposer looks at neither.
+    it runs, and it plans what is `auto` anew (`engine/shifting.py`); the proposer looks at neither. Proposals are trees
+    of at most `tree` nodes, or chains with 0; with `prune` only as many nodes are verified as pay (SD only).
     """
 
     lookahead: int = 0
@@ -54,6 +57,8 @@ class Settings:
     gears: tuple[str, ...] = ()
     auto_lookahead: bool = False
     auto_budget: bool = False
+    tree: int = 0
+    prune: bool = False
 
 
 class Proposer:
@@ -77,6 +82,7 @@ class Proposer:
         self.untold = 0
         self.warnings: list[str] = []
         self._mean_depth = 0.0
+        self._batch = (1, 0)  # rows, and tokens of all rows but one, as far as one can know
         self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
         self.configure(settings)
 
@@ -109,6 +115,8 @@ class Proposer:
             listed=len(lists[0]) if lists else 0,
             fan_out=s.fan_out if isinstance(s.fan_out, str) else "listed",
             tokens=tuple(count for each in lists for count in each),
+            tree=s.tree,
+            prune=s.prune,
         )
         if message != self._told:
             self._told = message
@@ -155,18 +163,21 @@ class Proposer:
     # -- proposals --------------------------------------------------------------------------------------------------
 
     def propose(self, rows: Rows[tuple[Sequence, int, int]]) -> float:
-        """Decide the next proposal of each row (sequence, committed length before, accepted); seconds spent waiting."""
+        """Decide the next proposal of each row (sequence, committed length before, accepted tokens or the node of a
+        tree where the walk ended); seconds spent waiting.
+        """
         began = time.monotonic()
         before = self.waited["depth"], self.waited["pending"]
         verified = [s.proposed if base > s.prompt_length else None for s, base, _ in rows]
-        for s, _, accepted in rows:
-            s.proposed = Proposed(lookup=Lookup(accepted, s.tokens[-1]))
+        for s, base, _ in rows:
+            s.proposed = Proposed(lookup=Lookup(len(s.tokens) - base - 1, s.tokens[-1]))
         if self.port is None:
             for s, _, _ in rows:
                 s.round += 1
             return 0.0
         self._let_draft_run(rows)
         others = round((len(rows) - 1) * (1 + self._mean_depth))
+        self._batch = len(rows), others
         looking = time.monotonic()
         looked_up = [self._open(*row, proposal) for row, proposal in zip(rows, verified, strict=True)]
         opened = [o for o in looked_up if o is not None]
@@ -210,16 +221,16 @@ class Proposer:
         assert port is not None
         port.elapse()
         if settings.lockstep and settings.branches and settings.lookahead and not settings.rejection:
-            for s, base, accepted in rows:
+            for s, base, end in rows:
                 if s.admitted:
-                    key = s.key(base, accepted, s.tokens[-1])
+                    key = s.key(base, end, s.tokens[-1])
                     port.wait(functools.partial(port.full, s.row, key), LOCKSTEP_SECONDS)
 
-    def _open(self, s: Sequence, base: int, accepted: int, verified: Proposed | None) -> Open | None:
+    def _open(self, s: Sequence, base: int, end: int, verified: Proposed | None) -> Open | None:
         """Look one outcome up (line 23); under `rejection` the draft will be asked."""
         if not s.admitted or self.port is None:
             return None
-        key = s.key(base, accepted, s.tokens[-1])
+        key = s.key(base, end, s.tokens[-1])
         forced = s.forced(MOST_FORCED)
         o = Open(s, key, max(s.limit(self.settings.lookahead), len(forced)), verified, forced)
         if not self.settings.rejection:
@@ -230,7 +241,7 @@ class Proposer:
         # A whole proposal in the cache says that its draft lives, and nothing has to be waited for.
         o.ready = self.port.caught_up(s.row, s.request) and (0 < o.limit == o.cached or self.reader.lives())
         prepares = self.settings.branches and self.settings.lookahead > 0
-        o.lookup = look_up(self.port, s.row, key, found=o.found) if prepares else Lookup(accepted, key.bonus)
+        o.lookup = look_up(self.port, s.row, key, found=o.found) if prepares else s.proposed.lookup
         return o
 
     def _ask(self, opened: list[Open]) -> list[Open]:
@@ -304,7 +315,13 @@ class Proposer:
         if self.port is None:
             return
         began = time.monotonic()
-        entry = self.reader.await_entry(s.row, o.key, o.entry, lambda e: len(e.tokens) >= wanted, wanted=wanted)
+        entry = self.reader.await_entry(
+            s.row, o.key, o.entry, lambda e: bool(e.reach) or len(e.tokens) >= wanted, wanted=wanted
+        )
+        if entry is not None and entry.reach:
+            self._take_tree(o, entry)
+            self._waited(o, began, time.monotonic(), wanted=wanted)
+            return
         tokens = entry.tokens[:wanted] if entry else ()
         if len(tokens) < wanted:
             self.late += 1
@@ -322,6 +339,24 @@ class Proposer:
         ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
         self._waited(o, began, ended, wanted=wanted)
         self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
+
+    def _take_tree(self, o: Open, entry: Entry) -> None:
+        """The proposal is a tree: as much of it as there is room for, and as pays."""
+        s, (rows, others), settings = o.sequence, self._batch, self.settings
+        rate = self.estimates.rate(rows, 1 + others / (rows - 1) if rows > 1 else 1.0)
+        tree = pruned(
+            ProposalTree(entry.tokens, entry.parents),
+            entry.reach,
+            most=s.fits,
+            levels=o.way.depth,
+            verify_seconds=(lambda nodes: self.estimates.verify_seconds(others + nodes + 1))
+            if settings.prune
+            else None,
+            rate=rate,
+        )
+        source = "neural" if len(tree) else "none"
+        s.proposed = Proposed(tree.tokens, source, tree.levels, pending=True, tree=tree if len(tree) else None)
+        self._send(Taken(s.request, o.key.round, source, tree.tokens, tree.parents))
 
     def _waited(self, o: Open, began: float, ended: float, *, wanted: int) -> None:
         """The target has waited for the draft."""

@@ -100,6 +100,7 @@ class Plan:
             "budget": self.budget,
             "fan_out": self.fan_out if isinstance(self.fan_out, str) else [*self.fan_out],
             "fallback": self.fallback,
+            "tree": self.config.tree,
             "verification": self.config.verification,
             "pacing": self.config.pacing,
             "max_batch": self.config.max_batch,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from saguaro.algorithm.options import Sampling
+from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.algorithm.suffix_index import SuffixIndex
 from saguaro.algorithm.terms import DraftLaw
 from saguaro.engine.misses import NO_LOOKUP, Lookup
@@ -42,7 +43,7 @@ class Proposed:
 
     The first `forced` of them are the only ones that a grammar allows; `grade` tells kinds within a source apart.
     `lookup` is the look-up before it, `waits` the parts of `wait_seconds`: for depth, for a pending proposal, for
-    handing over.
+    handing over. With a `tree` the tokens are its nodes, and `node` is the one where its verification ended.
     """
 
     tokens: tuple[int, ...] = ()
@@ -55,6 +56,19 @@ class Proposed:
     lookup: Lookup = NO_LOOKUP
     waits: tuple[float, float, float] = (0.0, 0.0, 0.0)
     grade: int = 0
+    tree: ProposalTree | None = None
+    node: int = 0
+
+    @property
+    def levels(self) -> int:
+        """Tokens that may be accepted at most."""
+        return len(self.tokens) if self.tree is None else self.tree.levels
+
+    def tried(self, accepted: int) -> int:
+        """Positions at which the target's token was compared with the draft's, when so many tokens were accepted."""
+        if self.tree is None:
+            return min(accepted + 1, len(self.tokens))
+        return accepted + bool(self.tree.children[self.node])
 
 
 @dataclass(slots=True)
@@ -62,7 +76,8 @@ class RoundReport:
     """What one round of one row did; the parent adds these up (`counting.py`).
 
     `lookup` and `waits` are those of the proposal that the round verified, which was a hit or a miss where it was
-    `looked` up; `rows` is how many requests its pass ran.
+    `looked` up; `rows` is how many requests its pass ran. `tried` positions were compared with the draft's (None: as
+    many as a chain of `proposed` tokens has).
     """
 
     tokens: list[int]
@@ -84,6 +99,7 @@ class RoundReport:
     lookup: Lookup = NO_LOOKUP
     waits: tuple[float, float, float] = (0.0, 0.0, 0.0)
     rows: int = 1
+    tried: int | None = None
 
 
 @dataclass(slots=True)
@@ -173,15 +189,18 @@ class Sequence:
     def draws(self) -> list[Draw]:
         """How the tokens of this round are drawn: after the last token, and after each token of the proposal."""
         options, start = self.submission.sampling, len(self.tokens)
-        count = len(self.proposed.tokens) + 1
+        tree, proposed = self.proposed.tree, self.proposed.tokens
         if not options.edited:
-            return [Draw(options, start + j) for j in range(count)]
-        output = [*self.tokens[self.prompt_length :], *self.proposed.tokens]
-        end = len(output) - count + 1
-        grammar, proposed = self.grammar, self.proposed.tokens
-        allowed = [None if grammar is None else grammar.allowed(proposed[:j]) for j in range(count)]
-        prompt = self.submission.prompt
-        return [Draw(options, start + j, prompt, output[: end + j], allowed[j]) for j in range(count)]
+            depths = range(len(proposed) + 1) if tree is None else (0, *tree.depths)
+            return [Draw(options, start + depth) for depth in depths]
+        count = len(proposed) + 1
+        tails = [proposed[:j] if tree is None else tree.tokens_to(j) for j in range(count)]
+        prompt, output, grammar = self.submission.prompt, self.tokens[self.prompt_length :], self.grammar
+        allowed = [None if grammar is None else grammar.allowed(tail) for tail in tails]
+        return [
+            Draw(options, start + len(tail), prompt, [*output, *tail], one)
+            for tail, one in zip(tails, allowed, strict=True)
+        ]
 
     def commit(self, tokens: list[int]) -> list[int]:
         """Append tokens up to the first that ends the request; return those kept and set `finish` if it ended."""

@@ -34,7 +34,7 @@ WARN_ROUNDS, WARN_BELOW = 256, 0.95
 def in_gear(gear: str | None, base: Settings) -> Settings:
     """The settings of a gear; None and the gear that the settings describe leave them as they are."""
     if gear == "ar":
-        return replace(base, lookahead=0, branches=False, fan_out="none", budget=0)
+        return replace(base, lookahead=0, branches=False, fan_out="none", budget=0, tree=0)
     if gear == "sd" and base.branches:
         return replace(base, branches=False, fan_out="none", budget=0, fallback="neural")
     return base

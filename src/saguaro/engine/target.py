@@ -32,6 +32,7 @@ from saguaro.engine.shifting import Shifting
 from saguaro.engine.taps import TapSender
 from saguaro.engine.target_trace import trace_answers, trace_pass
 from saguaro.engine.trace import Ring
+from saguaro.engine.tree_rows import put_in_order, rows_of
 from saguaro.engine.verifying import asked_for_it, outcomes
 from saguaro.errors import RequestRefused
 from saguaro.execution.batch import Span
@@ -163,6 +164,7 @@ class TargetWorker:
         drawn = outcomes(logits_JV, rows, rejection=self.proposer.settings.rejection) if rows else []
         if self.taps is not None:
             self.taps.verified(rows, drawn)
+        put_in_order(self.runner.pool, rows)
         ended = time.monotonic()
         drawing = ended - verified
         seconds = passed + drawing  # what a local draft took for its own prompt is not the target's
@@ -170,7 +172,7 @@ class TargetWorker:
         if self.trace is not None:
             trace_pass(self.trace, work, (began, began + passed, verified, ended))
         self.seconds["draw"] += drawing
-        depths = [] if filled else [(len(s.proposed.tokens), s.proposed.forced) for s in rows]
+        depths = [] if filled else [(s.proposed.levels, s.proposed.forced) for s in rows]
         for w in work:
             if not w.ends:
                 w.sequence.kv += w.count
@@ -179,8 +181,9 @@ class TargetWorker:
         at = 0
         for s, tokens in zip(rows, drawn, strict=True):
             base, accepted = len(s.tokens), len(tokens) - 1
-            logprobs = self._logprobs(s, raw_JV[at:], tokens)
+            logprobs = self._logprobs(s, rows_of(s.proposed, raw_JV[at:]), tokens)
             at += len(s.proposed.tokens) + 1
+            end = accepted if s.proposed.tree is None else s.proposed.node
             if not tokens:
                 self._fail(s, s.failure)
                 continue
@@ -188,7 +191,7 @@ class TargetWorker:
             self._finish_round(s, accepted, tokens, (seconds, drawing), len(work), logprobs)
             if s.finish is None:
                 s.fits = self._fits(s)
-                going_on.append((s, base, accepted))
+                going_on.append((s, base, end))
         reported = time.monotonic()
         self.seconds["report"] += reported - ended
         if self.trace is not None:
@@ -208,13 +211,14 @@ class TargetWorker:
         """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
         if s.proposed.forced or not s.prefilled or not self.proposer.settings.lookahead:
             return
-        self.estimates.verified(len(s.proposed.tokens), accepted, (s.proposed.source, s.proposed.grade))
+        self.estimates.verified(s.proposed.tried(accepted), accepted, (s.proposed.source, s.proposed.grade))
         if self._looked and s.admitted:
             self.estimates.looked_up(s.proposed.source == "hit")
 
     def _fits(self, s: Sequence) -> int:
         """Tokens of the next proposal that there is room for."""
-        most = MAX_LOOKAHEAD if s.grammar is not None else self.proposer.settings.lookahead
+        settings = self.proposer.settings
+        most = MAX_LOOKAHEAD if s.grammar is not None else max(settings.lookahead, settings.tree)
         own = s.submission.lookahead
         return self.scheduler.fit(s, most if own is None else min(most, own)) if s.admitted else 0
 
@@ -233,10 +237,12 @@ class TargetWorker:
         tokens = s.tokens[s.kv : s.kv + w.count]
         if w.ends:
             tokens = [*tokens, *s.proposed.tokens]
+        tree = s.proposed.tree if w.ends else None
         wanted = len(s.proposed.tokens) + 1 if w.ends else 0
         if s.submission.prompt_logprobs is not None and not s.prefilled:
             wanted = len(tokens)
-        return Span(tokens, s.kv, s.table.pages, s.table.slots(s.kv, s.kv + len(tokens)), wanted=wanted)
+        slots, parents = s.table.slots(s.kv, s.kv + len(tokens)), () if tree is None else tree.parents
+        return Span(tokens, s.kv, s.table.pages, slots, wanted=wanted, parents=parents)
 
     def _account(self, work: list[Work], seconds: float) -> int:
         """What the step says about times; returns how many tokens of prompts it ran."""
@@ -314,6 +320,7 @@ class TargetWorker:
             lookup=p.lookup,
             waits=p.waits,
             rows=count,
+            tried=p.tried(accepted),
         )
         if s.finish is not None:
             self.proposer.finished(s)

@@ -10,8 +10,9 @@ from collections.abc import Sequence as Rows
 
 import torch
 
-from saguaro.algorithm import sampling, verify
-from saguaro.algorithm.terms import Proposal
+from saguaro.algorithm import sampling, verify, verify_tree
+from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.algorithm.terms import Outcome, Proposal
 from saguaro.engine.sequence import Sequence
 from saguaro.execution.sampler import draw_tokens, edit_rows_, filters
 
@@ -31,7 +32,10 @@ def outcomes(logits_WV: torch.Tensor, rows: Rows[Sequence], *, rejection: bool) 
     own = [] if rejection else draw_tokens(logits_WV, draws)
     for s in rows:
         end = at + len(s.proposed.tokens) + 1
-        tokens = _rejection(logits_WV[at:end], s) if rejection else _shared_noise(own[at:end], s.proposed.tokens)
+        if s.proposed.tree is not None:
+            tokens = _on_tree(logits_WV[at:end], own[at:end], s, s.proposed.tree)
+        else:
+            tokens = _rejection(logits_WV[at:end], s) if rejection else _shared_noise(own[at:end], s.proposed.tokens)
         if s.grammar is not None and (s.grammar.error or not tokens):
             tokens, s.failure = [], _failure(s, logits_WV[at:end])
         result.append(tokens)
@@ -43,6 +47,25 @@ def _shared_noise(own: list[int], proposed: tuple[int, ...]) -> list[int]:
     outcome = verify.verify_shared_noise(own, proposed)
     kept = own[: outcome.accepted + 1]
     return [] if -1 in kept else kept
+
+
+def _on_tree(logits_JV: torch.Tensor, own: list[int], s: Sequence, tree: ProposalTree) -> list[int]:
+    """The path on which a walk of the tree ends, and the bonus token; `own` is empty under rejection."""
+    outcome = verify_tree.verify_tree_shared_noise(own, tree) if own else _tree_rejection(logits_JV, s, tree)
+    s.proposed.node = outcome.accepted
+    return [] if outcome.bonus < 0 else [*tree.tokens_to(outcome.accepted), outcome.bonus]
+
+
+def _tree_rejection(logits_JV: torch.Tensor, s: Sequence, tree: ProposalTree) -> Outcome:
+    """Nodes of the draft's trees are certain, given what precedes them; a row that holds NaN ends without a token."""
+    if bool(torch.isnan(logits_JV).any()):
+        return Outcome(0, sampling.BROKEN_ROW)
+    own = s.submission.sampling
+    accept, residual = verify_tree.tree_uniforms(
+        own.seed, own.choice, position=len(s.tokens), round_number=s.round, tree=tree
+    )
+    p_JV = sampling.law(logits_JV, *filters(own))
+    return verify_tree.verify_tree_rejection(p_JV, tree, accept_uniforms=accept, residual_uniforms=residual)
 
 
 def _rejection(logits_JV: torch.Tensor, s: Sequence) -> list[int]:

@@ -1,8 +1,8 @@
 """The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
 
 Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
-the sampling options between them, as JSON with its length; `Configure` the name of the policy; `Taps` ends in hidden
-states as bfloat16). A frame of another
+the sampling options between them, as JSON with its length; `Configure` the name of the policy; a `Taken` that is a tree
+has the parents of its tokens behind them; `Taps` ends in hidden states as bfloat16). A frame of another
 version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill).
 Must not know: who sends, how bytes move.
 Tests: tests/protocol/test_messages.py.
@@ -51,7 +51,8 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Outcome (k, t*) of round `round`, and the proposal of the next round.
+    """Outcome (k, t*) of round `round`, and the proposal of the next round. Of a proposal tree `accepted` is the node
+    where the walk ended.
 
     `base` is the committed length before this outcome. With `pending`, `tokens` are not decided yet: the draft goes
     on with what it has for this outcome (or drafts anew) up to `wanted` tokens, until `Taken` says what was used.
@@ -76,17 +77,20 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The end of a pending wait: the tokens of the proposal that follows the outcome of `round`."""
+    """The end of a pending wait: the tokens of the proposal that follows the outcome of `round`, and their `parents`
+    where it is a tree.
+    """
 
     KIND: ClassVar[int] = 3
-    BODY: ClassVar[struct.Struct] = struct.Struct("<QIB")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIBB")
     request: int
     round: int
     source: str
     tokens: tuple[int, ...]
+    parents: tuple[int, ...] = ()
 
     def _fields(self) -> tuple[object, ...]:
-        return (self.request, self.round, SOURCES.index(self.source))
+        return (self.request, self.round, SOURCES.index(self.source), bool(self.parents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +112,12 @@ class Configure:
 
     The draft chooses branches by the policy `fan_out`, at most `budget` of them. Counts given by hand are in `tokens`:
     the first `listed` of them for rounds after a hit, the others (if any) for rounds after a miss. With `everything` it
-    fills all branches, whatever they cost (lockstep).
+    fills all branches, whatever they cost (lockstep). While the target waits it grows a tree of `tree` nodes instead of
+    a chain (0); with `prune` it leaves out nodes that cost more time than they are worth.
     """
 
     KIND: ClassVar[int] = 5
-    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBBB")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<BBBdBBBBB")
     lookahead: int
     rejection: bool
     branches: bool
@@ -120,12 +125,14 @@ class Configure:
     budget: int
     everything: bool
     listed: int = 0
+    tree: int = 0
+    prune: bool = False
     fan_out: str = "none"
     tokens: tuple[int, ...] = ()
 
     def _fields(self) -> tuple[object, ...]:
         own = (self.lookahead, self.rejection, self.branches, self.saguaro_c, self.budget, self.everything)
-        return (*own, self.listed)
+        return (*own, self.listed, self.tree, self.prune)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,8 @@ def encode(message: Message) -> bytes:
     if isinstance(message, Taps):
         body += message.values + b"\0" * (-len(message.values) % 4)
     else:
-        body += array("i", message.tokens).tobytes()
+        parents = message.parents if isinstance(message, Taken) else ()
+        body += array("i", (*message.tokens, *parents)).tobytes()
     return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
 
 
@@ -201,9 +209,15 @@ def decode(frame: bytes) -> Message:
         values[6] = bool(values[6])
     if kind == Configure.KIND:
         values[1:3] = [bool(values[1]), bool(values[2])]
-        values[5] = bool(values[5])
+        values[5], values[8] = bool(values[5]), bool(values[8])
     if any(token < 0 for token in tokens):
         raise ProtocolError("a frame holds a negative token id.")
+    if kind == Taken.KIND and values.pop():
+        half = len(tokens) // 2
+        if len(tokens) % 2:
+            raise ProtocolError("a frame holds a tree without a parent for each token.")
+        values += [tuple(tokens[:half])]
+        tokens = tokens[half:]
     message: Message = cls(*values, tuple(tokens))
     return message
 

@@ -33,11 +33,16 @@ class Key:
 class Entry:
     """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER,
     and LAST where no more will come.
+
+    A proposal tree has the parent of each of its tokens, and how likely each is reached, in falling order; it is whole
+    when it comes, and comes over `local` ports only.
     """
 
     key: Key
     tokens: tuple[int, ...]
     kind: int = 1
+    parents: tuple[int, ...] = ()
+    reach: tuple[float, ...] = ()
 
 
 class Chosen(NamedTuple):

@@ -226,6 +226,8 @@ class MailboxDraft(Mailbox):
         return self._ring[start : start + head].tobytes() + self._ring[: length - head].tobytes()
 
     def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
+        if entry.parents:
+            raise ProtocolError("a record of the mailbox has no room for a proposal tree.")
         record = self._entries[row, index]
         if fresh:
             key = entry.key
