@@ -134,3 +134,8 @@ def test_order_of_settings():
 def test_options_are_checked_as_a_configuration(cores):
     with pytest.raises(ConfigError, match="unknown option 'lookahed'"):
         lanes(made(engine={"target": "t", "draft": "d", "lookahed": 3}))
+
+
+def test_proposal_trees_are_for_the_lane_of_sd(cores):
+    found = lanes(made(engine={"target": "t", "draft": "d", "tree": 7}))
+    assert {lane.mode: lane.options.get("tree") for lane in found} == {"ar": None, "sd": 7, "ssd": None}

@@ -232,6 +232,8 @@ def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_
     }
     if mode == "ar":
         options["draft"] = None
+    if mode != "sd":  # proposal trees are for SD, and compared with the other modes
+        options.pop("tree", None)
     EngineConfig.from_options(**options)
     devices = f"{target} + {draft}" if mode in APART and draft != target else target
     cores = {core for text in (target, draft) for core in parse_device(text).cores}

@@ -55,7 +55,7 @@ def ops_of(place: Placement) -> LayerOps:
     return make_ops("native", place.dtype, team=team)
 
 
-AUTO_TREE = 16
+AUTO_TREE = 15
 """Nodes that a tree may have where the engine decides how many pay."""
 
 

@@ -189,7 +189,7 @@ class Engine(ABC):
 
     def _many_rows(self) -> tuple[int, ...]:
         """Counts beyond one proposal, as far as the batch may come."""
-        most = self.plan.config.max_batch * (MAX_PLANNED_LOOKAHEAD + 1)
+        most = self.plan.config.max_batch * (max(MAX_PLANNED_LOOKAHEAD, self.settings.tree) + 1)
         return tuple(rows for rows in MANY_ROWS if rows <= most)
 
     def _measure_sizes(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from saguaro.theory.rates import MAX_PLANNED_LOOKAHEAD, StepTimes
 from saguaro.theory.step_times import time_for
 
-PLANNED_NODES = (2, 3, 4, 6, 8, 12, 16, 24)
+PLANNED_NODES = (2, 3, 4, 5, 6, 7, 9, 11, 15, 23)
 
 
 @dataclass(frozen=True)
