@@ -134,7 +134,7 @@ def test_rejection_follows_the_law() -> None:
         TARGET, TABLE_DRAFT, mode="sd", channel="loopback", dtype="float32", verification="rejection", lookahead=2,
         tree=6, max_batch=64, max_model_len=128, page_size=16,
     ) as llm:  # fmt: skip
-        counts = transitions(llm, 20_000, 0.8)
+        counts = transitions(llm, 8_000, 0.8)
         asked = SamplingParams(temperature=0.8, max_tokens=LENGTH, seed=1, ignore_eos=True)
         [one] = llm.generate([1], asked)
         assert p_value(counts, target_law(llm, 0.8)) > 0.001
