@@ -16,13 +16,15 @@ import asyncio
 import itertools
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from saguaro.choices import Choice, Prompt, error_of, merged, open_intake
-from saguaro.engine.driver import Driver
+from saguaro.engine.driver import Driver, opening
 from saguaro.engine.engine import open_engine
 from saguaro.engine.interface import about
+from saguaro.engine.resolve import Plan
 from saguaro.engine.target import Event, Failure
 from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError
@@ -53,9 +55,7 @@ class AsyncLLM:
         self._intake = open_intake(target, draft, cache_dir=cache_dir, hub_cache=hub_cache, options=options)
         self.tokenizer = self._intake.tokenizer
         self._numbers = itertools.count(1)
-        plan = self._intake.plan
-        self._driver: Driver[_Client] = Driver(lambda: open_engine(plan), deliver=_deliver, lose=_lose)
-        weakref.finalize(self, self._driver.stop)  # an engine that nobody holds any more ends
+        self._hold(_drive(self._intake.plan))
 
     # -- generating -----------------------------------------------------------------------------------------------
 
@@ -150,6 +150,32 @@ class AsyncLLM:
     def is_open(self) -> bool:
         """Whether requests are taken: not after `close`, nor after the engine was lost."""
         return self._driver.is_open
+
+    @property
+    def error(self) -> SaguaroError | None:
+        """Why no requests are taken; None while they are."""
+        return self._driver.error
+
+    def kill(self, reason: str) -> None:
+        """End a stuck engine by force; its requests end with the reason. One in this process cannot be ended so."""
+        self._driver.kill(reason)
+
+    async def reopen(self) -> None:
+        """Make a new engine in place of one that was lost, with the same placement; requests are refused meanwhile.
+
+        Raises:
+            Whatever making an engine raises; it may be tried again.
+        """
+        await asyncio.wrap_future(self._driver.stop())
+        plan = replace(self._driver.plan, others=())
+        opened = await asyncio.wrap_future(opening(lambda: _drive(plan)))
+        self._ending.detach()
+        self._hold(opened)
+
+    def _hold(self, driver: Driver[_Client]) -> None:
+        """Use this engine; one that nobody holds any more ends."""
+        self._driver = driver
+        self._ending = weakref.finalize(self, driver.stop)
 
     async def configure(self, **changes: Any) -> None:
         """Change settings between rounds, as `LLM.configure` does."""
@@ -355,3 +381,7 @@ def _schedule(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *a
             raise
         return False
     return True
+
+
+def _drive(plan: Plan) -> Driver[_Client]:
+    return Driver(lambda: open_engine(plan), deliver=_deliver, lose=_lose)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2 as httpx
 import pytest
+import uvicorn
 
 from saguaro import LLM, AsyncLLM
 from saguaro.server.app import build_app
+from saguaro.server.connection import Connection
 from saguaro.server.front import Front
+from saguaro.server.listening import open_socket
 from saguaro.server.options import ServerOptions
 
 Value = TypeVar("Value")
@@ -74,6 +81,24 @@ def served(llm: AsyncLLM, **options: Any) -> Server:
     """A server over an engine."""
     front = Front(llm, ServerOptions(**{"names": ("toy", "alias"), **options}))
     return Server(front, build_app(front))
+
+
+@contextmanager
+def at_a_port(server: Server) -> Iterator[str]:
+    """The server at a free port, its address; ends when the block does."""
+    with open_socket("127.0.0.1", 0) as listener:
+        connection = partial(Connection, head_seconds=server.front.options.send_seconds)
+        config = uvicorn.Config(server.app, log_config=None, lifespan="off", ws="none", http=connection)
+        running = uvicorn.Server(config)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not running.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            running.should_exit = True
+            thread.join()
 
 
 @pytest.fixture(scope="session", params=MODES)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.chatting import talk
-from tests.server.conftest import Server, served
+from tests.server.conftest import Server, at_a_port, served
 
 from saguaro.async_llm import AsyncLLM
 from saguaro.cli.chat_server import ServerBackend
 from saguaro.cli.main import main
 from saguaro.cli.remote import Remote
 from saguaro.errors import RequestRefused
-from saguaro.server.listening import open_socket
 
 FIELDS = {"max_tokens": 24, "seed": 5, "ignore_eos": True}
 
@@ -28,16 +25,8 @@ FIELDS = {"max_tokens": 24, "seed": 5, "ignore_eos": True}
 @pytest.fixture(scope="module")
 def url(llm: AsyncLLM) -> Iterator[str]:
     """A server of the session's engine at a free port."""
-    with open_socket("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(served(llm).app, log_config=None, lifespan="off", ws="none")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    with at_a_port(served(llm)) as found:
+        yield found
 
 
 def test_chat_is_what_the_server_says(url: str, server: Server) -> None:

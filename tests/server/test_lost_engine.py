@@ -9,8 +9,9 @@ import time
 import pytest
 from tests.server.conftest import arguments, events, served
 
-from saguaro import AsyncLLM
+from saguaro import AsyncLLM, async_llm
 from saguaro.errors import WorkerDied
+from saguaro.server import keeper
 from saguaro.server.listening import address_of, open_socket
 from saguaro.server.options import ServerOptions
 from saguaro.server.serving import serve
@@ -69,3 +70,59 @@ def test_a_server_that_is_told_to_end_with_its_engine(mortal):
         assert serve(mortal, options, listener, ready=lambda: said.append("ready")) == 1
     assert said == ["ready"]
     assert time.monotonic() - begin < 60  # nothing runs, so nothing is waited for
+
+
+def test_a_new_engine_takes_the_place_of_a_lost_one(mortal, monkeypatch):
+    monkeypatch.setattr(keeper, "FIRST_PAUSE", 0.2)
+    server = served(mortal)
+    body = {**BODY, "max_tokens": 20, "seed": 1}
+
+    async def scene(client):
+        keeping = asyncio.create_task(server.front.keeper.run())
+        before = await client.post(PATH, json=body)
+        await lose(mortal)
+        while mortal.is_open:
+            await asyncio.sleep(0.001)
+        meanwhile, health = await client.post(PATH, json=body), await client.get("/health")
+        while not mortal.is_open:
+            await asyncio.sleep(0.01)
+        after, alive = await client.post(PATH, json=body), await client.get("/health")
+        keeping.cancel()
+        return before, meanwhile, health, after, alive, await client.get("/metrics")
+
+    before, meanwhile, health, after, alive, page = server.run(scene)
+    assert (meanwhile.status_code, meanwhile.json()["error"]["code"]) == (503, "engine_restarting")
+    assert int(meanwhile.headers["retry-after"]) >= 1
+    assert health.json()["status"] == "dead"
+    assert "a new one is starting" in health.json()["reason"]
+    assert after.json()["choices"][0]["text"] == before.json()["choices"][0]["text"]
+    assert alive.json()["status"] == "alive"
+    assert "saguaro:engine_restarts_total 1.0" in page.text
+
+
+def engine_threads():
+    return [each for each in threading.enumerate() if each.name in ("saguaro-engine", "saguaro-opening")]
+
+
+def test_an_engine_that_nobody_wants_any_more_ends(mortal, monkeypatch):
+    """The server ends while a new engine is being made."""
+    gate, make = threading.Event(), async_llm.open_engine
+    monkeypatch.setattr(async_llm, "open_engine", lambda plan: gate.wait(30) and make(plan))
+
+    async def scene():
+        await lose(mortal)
+        while mortal.is_open:
+            await asyncio.sleep(0.001)
+        opening = asyncio.create_task(mortal.reopen())
+        while not any(each.name == "saguaro-opening" for each in engine_threads()):
+            await asyncio.sleep(0.001)
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        gate.set()
+
+    before = engine_threads()
+    asyncio.run(scene())
+    deadline = time.monotonic() + 30
+    while len(engine_threads()) >= len(before):  # the lost one has ended, too
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

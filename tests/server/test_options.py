@@ -20,7 +20,8 @@ from saguaro.server.options import ServerOptions
         ({"patience": 0.0}, "patience"),
         ({"tool_parser": "herms"}, "did you mean 'hermes'"),
         ({"reasoning_parser": "qwen"}, "did you mean 'qwen3'"),
-        ({"on_engine_death": "stop"}, "stay or exit"),
+        ({"send_seconds": 0.0}, "send_seconds"),
+        ({"on_engine_death": "stop"}, "restart or stay or exit"),
     ],
 )
 def test_refusals(options, words):

@@ -8,13 +8,19 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from saguaro.cli.checks import check_engine
 from saguaro.cli.options import add_engine_flags, engine_config, llm_arguments, read_text
 from saguaro.cli.parser import Parser, number, whole
+from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
+
+if TYPE_CHECKING:
+    from saguaro.server.options import ServerOptions
 
 HOST, PORT = "127.0.0.1", 8000
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -23,10 +29,11 @@ LIMITS: dict[str, tuple[Any, str]] = {
     "request_seconds": (number, "longest time of a request; 0 is no limit (default 600)"),
     "max_body": (whole, "bytes of a request's body (default 8388608)"),
     "drain_seconds": (number, "how long requests may go on after SIGTERM (default 30)"),
-    "patience": (number, "seconds after which a silent engine counts as dead (default 10)"),
+    "send_seconds": (number, "longest time in which a client may send its request (default 60)"),
+    "patience": (number, "seconds of silence after which the engine counts as dead and is ended (default 20)"),
     "tool_parser": (str, "hermes, llama, none, a dotted path, or auto: the one that fits the tokenizer"),
     "reasoning_parser": (str, "qwen3, none, a dotted path, or auto"),
-    "on_engine_death": (str, "stay (answer 503, for a health check to find) or exit (with status 1)"),
+    "on_engine_death": (str, "restart (the default), stay (answer 503, for a health check to find) or exit (status 1)"),
 }
 """Flags that are fields of `ServerOptions`."""
 
@@ -55,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal."""
-    from saguaro.server.listening import address_of, open_socket
+    from saguaro.server.listening import open_socket
     from saguaro.server.options import ServerOptions
 
     config = engine_config(options)
@@ -67,18 +74,51 @@ def run(options: argparse.Namespace) -> int:
     )
     check_engine(config)
     logging.getLogger("saguaro").setLevel(options.log_level.upper())
-    with open_socket(options.host, options.port) as listener:
-        from saguaro import AsyncLLM
-        from saguaro.server.serving import serve
+    try:
+        with open_socket(options.host, options.port) as listener:
+            return _serve(config, settings, listener)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _settle(stream)
 
-        address = address_of(listener)
-        print(f"loading {config.target} ...", flush=True)
-        llm = AsyncLLM(**llm_arguments(config))
-        try:
-            told = f"serving {settings.names[0]} at {address} (mode {llm.mode}); Ctrl-C stops"
-            return serve(llm, settings, listener, ready=lambda: print(told, flush=True))
-        finally:
-            llm.close()
+
+def _serve(config: EngineConfig, settings: ServerOptions, listener: socket.socket) -> int:
+    """Load the models and serve."""
+    from saguaro import AsyncLLM
+    from saguaro.server.listening import address_of
+    from saguaro.server.serving import serve
+
+    address = address_of(listener)
+    _say(f"loading {config.target} ...")
+    llm = AsyncLLM(**llm_arguments(config))
+    try:
+        told = f"serving {settings.names[0]} at {address} (mode {llm.mode}); Ctrl-C stops"
+        return serve(llm, settings, listener, ready=lambda: _say(told))
+    finally:
+        llm.close()
+
+
+def _say(text: str) -> None:
+    """A line on standard output. A disk that is full, or a reader that left, takes the line, not the server."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        _silence(sys.stdout)
+
+
+def _settle(stream: TextIO) -> None:
+    """Write what is left, or drop it: it must not change the exit status."""
+    try:
+        stream.flush()
+    except OSError:
+        _silence(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what the stream still holds, and all that follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def name_of(target: str) -> str:

@@ -15,7 +15,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -67,6 +67,7 @@ class Driver(Generic[Owner]):
         self._commands: deque[_Command] = deque()
         self._stopping = False
         self._error: SaguaroError | None = None
+        self._killed: str | None = None
         self._engine: Engine | None = None
         self._owners: dict[int, Owner] = {}  # of requests that run; the thread's own
         self._ended: Future[None] = Future()
@@ -136,6 +137,20 @@ class Driver(Generic[Owner]):
         """Whether requests are taken."""
         return self._error is None and not self._stopping
 
+    @property
+    def error(self) -> SaguaroError | None:
+        """Why no requests are taken; None while they are, and while the engine is being closed."""
+        return self._error
+
+    def kill(self, reason: str) -> None:
+        """End a stuck engine by force: whoever waits for it is told the reason. What runs in this process cannot be
+        ended so; then nothing happens.
+        """
+        engine = self._engine
+        if engine is not None and self.is_open:
+            self._killed = reason
+            engine.kill()
+
     def stop(self) -> Future[None]:
         """Lose all requests and close the engine; the future tells when that is done. Stopping twice is fine."""
         self._stopping = True
@@ -169,7 +184,7 @@ class Driver(Generic[Owner]):
             while self._obey(engine):
                 self._hand_out(engine, engine.poll(POLL_SECONDS))
         except SaguaroError as error:
-            error_ = WorkerDied(f"{error} {LOST}")
+            error_ = WorkerDied(f"{self._killed or error} {LOST}")
         except Exception as error:
             log.exception("the engine failed")
             error_ = WorkerDied(f"the engine failed: {type(error).__name__}: {error}. {LOST}")
@@ -217,3 +232,23 @@ class Driver(Generic[Owner]):
 def _again(error: SaguaroError) -> SaguaroError:
     """The same error for another caller: one exception object would gather the tracebacks of all."""
     return type(error)(str(error))
+
+
+def opening(make: Callable[[], Driver[Owner]]) -> Future[Driver[Owner]]:
+    """What `make` gives, from a thread that nobody has to wait for; cancelling it ends the engine that was made."""
+    opened: Future[Driver[Owner]] = Future()
+
+    def work() -> None:
+        try:
+            driver = make()
+        except Exception as error:
+            with contextlib.suppress(InvalidStateError):
+                opened.set_exception(error)
+            return
+        try:
+            opened.set_result(driver)
+        except InvalidStateError:  # whoever wanted it has gone
+            driver.stop()
+
+    threading.Thread(target=work, daemon=True, name="saguaro-opening").start()
+    return opened

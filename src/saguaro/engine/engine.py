@@ -251,6 +251,9 @@ class ProcessEngine(Engine):
         draft = self.supervisor.trace() if self.supervisor is not None else None
         return found if draft is None else [*found, draft]
 
+    def kill(self) -> None:
+        self._target.process.kill()
+
     def close(self, *, kill: bool = False) -> None:
         self.alarm.close()
         self.totals.close()

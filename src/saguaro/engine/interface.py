@@ -98,6 +98,9 @@ class Engine(ABC):
         self.totals.took(events)
         return events
 
+    def kill(self) -> None:  # noqa: B027  # an engine in the calling process has nothing that could be killed
+        """End the target by force, from any thread; whoever waits for it gets `WorkerDied`."""
+
     @abstractmethod
     def close(self) -> None:
         """End everything that was started."""

@@ -17,12 +17,12 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from saguaro.errors import SaguaroError
+from saguaro.errors import SaguaroError, WorkerDied
 from saguaro.registry import nearest
 from saguaro.server import errors
 from saguaro.server.doorway import PAGE_FOLDER, App, Doorway
 from saguaro.server.endpoints import chat, completions, page, responses, state
-from saguaro.server.errors import ApiError
+from saguaro.server.errors import SLOW_REQUEST, ApiError
 from saguaro.server.front import Front
 from saguaro.server.streaming import Json
 from saguaro.server.wire.requests import (
@@ -84,6 +84,8 @@ def build_api(front: Front) -> FastAPI:
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, SaguaroError)
+        if isinstance(error, WorkerDied):
+            return _answer(front.keeper.told(error))
         return _answer(errors.of_saguaro(error, FIELDS))
 
     async def invalid(request: Request, error: Exception) -> Response:
@@ -121,4 +123,6 @@ def _of_http(request: Request, error: HTTPException) -> ApiError:
         return ApiError(405, f"{path} does not take {method}.", code="method_not_allowed")
     if error.status_code == 413:
         return ApiError(413, str(error.detail), code="body_too_large")
+    if error.status_code == 408:
+        return ApiError(408, str(error.detail), code=SLOW_REQUEST)
     return ApiError(error.status_code, f"{str(error.detail).rstrip('.')}.")

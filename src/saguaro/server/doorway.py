@@ -7,7 +7,7 @@ Tests: tests/server/test_doorway.py.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import logging
 import re
 import secrets
@@ -17,7 +17,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from saguaro.server.errors import ApiError
+from saguaro.server.errors import ApiError, slow_request
 from saguaro.server.limits import Receive, key_fits
 from saguaro.server.options import ServerOptions
 
@@ -100,13 +100,24 @@ class Doorway:
         return None
 
     def _bounded(self, receive: Receive) -> Receive:
-        """`receive` that breaks off when the body is longer than allowed, whatever its length was said to be."""
-        left = self._options.max_body
+        """`receive` that breaks off when the body is longer than allowed, whatever its length was said to be, or takes
+        too long to come.
+        """
+        left, seconds = self._options.max_body, self._options.send_seconds
+        whole = False
+        deadline = asyncio.get_running_loop().time() + seconds
 
         async def bounded() -> Any:
-            nonlocal left
-            message = await receive()
+            nonlocal left, whole
+            if whole:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, slow_request(seconds).message) from None
             if message["type"] == "http.request":
+                whole = not message.get("more_body", False)
                 left -= len(message.get("body", b""))
                 if left < 0:
                     raise HTTPException(413, _too_large(self._options.max_body).message)
@@ -121,7 +132,7 @@ def _open(path: str) -> bool:
 
 async def send_error(error: ApiError, send: Send) -> None:
     """An error as an answer."""
-    body = json.dumps(error.body(), ensure_ascii=False).encode()
+    body = error.encoded()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(name.encode(), value.encode()) for name, value in error.headers().items()]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})

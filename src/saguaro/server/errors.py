@@ -6,6 +6,7 @@ Tests: tests/server/test_errors.py.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ TYPES = {
     429: "rate_limit_error",
     503: "service_unavailable_error",
 }
+SLOW_REQUEST = "slow_request"
 
 
 class ApiError(Exception):
@@ -56,10 +58,22 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
     def headers(self) -> dict[str, str]:
-        """What the official client obeys: when to try again, or not to."""
-        if self.retry_after is not None:
-            return {"retry-after": str(self.retry_after)}
-        return {"x-should-retry": "false"} if self.status in (408, 409) else {}
+        """What the official client obeys: when to try again, or not to; and whether the connection ends."""
+        found = {"retry-after": str(self.retry_after)} if self.retry_after is not None else {}
+        if self.status in (408, 409) and not found:
+            found["x-should-retry"] = "false"
+        if self.code == SLOW_REQUEST:
+            found["connection"] = "close"  # nobody waits for the rest of it
+        return found
+
+    def encoded(self) -> bytes:
+        """The body as bytes."""
+        return json.dumps(self.body(), ensure_ascii=False).encode()
+
+
+def slow_request(seconds: float) -> ApiError:
+    """A client took too long to send its request."""
+    return ApiError(408, f"the request was not sent within {seconds:g} s.", code=SLOW_REQUEST)
 
 
 def of_saguaro(error: SaguaroError, fields: Iterable[str] = ()) -> ApiError:

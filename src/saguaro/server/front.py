@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from saguaro.async_llm import AsyncLLM, Stream
 from saguaro.server.answers import Parsers
 from saguaro.server.errors import ApiError
 from saguaro.server.health import Health, Watch
+from saguaro.server.keeper import Keeper
 from saguaro.server.limits import Call, Gate
 from saguaro.server.metrics import Metrics
 from saguaro.server.options import ServerOptions
@@ -41,6 +42,7 @@ class Front:
         self.gate = Gate(llm.max_batch, options.max_queue)
         self.metrics = Metrics()
         self.watch = Watch(llm.statistics, patience=options.patience, is_open=lambda: llm.is_open)
+        self.keeper = Keeper(llm, self.watch, policy=options.on_engine_death, patience=options.patience)
         self.calls: set[Call] = set()
         self.closing = False
         self._preparing = ThreadPoolExecutor(1, thread_name_prefix="saguaro-prepare")
@@ -66,8 +68,11 @@ class Front:
         """A call with its places in the queue; it must be closed.
 
         Raises:
-            ApiError: there is no room.
+            ApiError: there is no room, or no engine.
         """
+        refusal = self.keeper.refusal()
+        if refusal is not None:
+            raise refusal
         return Call(self.gate, choices, seconds=self.options.request_seconds, registry=self.calls)
 
     async def prepare(self, function: Callable[..., Value], *arguments: object, **named: object) -> Value:
@@ -91,12 +96,21 @@ class Front:
 
     async def health(self) -> Health:
         """The state of the server."""
-        return Health("stopping") if self.closing else (await self.watch.health())[0]
+        return Health("stopping") if self.closing else (await self._look())[0]
 
     async def metrics_page(self) -> bytes:
         """What Prometheus reads."""
+        health, statistics = await self._look()
+        return self.metrics.text(health, statistics, restarts=self.keeper.restarts)
+
+    async def _look(self) -> tuple[Health, dict[str, Any] | None]:
+        """The state, and the statistics that tell it."""
         health, statistics = await self.watch.health()
-        return self.metrics.text(Health("stopping") if self.closing else health, statistics)
+        if self.closing:
+            health = Health("stopping")
+        elif not self.llm.is_open:
+            health = Health("dead", f"{self.keeper.why()}.")
+        return health, statistics
 
     def close(self) -> None:
         """End the thread; the engine is the owner's."""

@@ -72,6 +72,12 @@ class Watch:
         self._known = (time.monotonic(), task.result())
         return self._known[1]
 
+    def forget(self) -> None:
+        """Another engine is asked from now on."""
+        if self._asking is not None and self._asking.done() and not self._asking.cancelled():
+            self._asking.exception()  # nobody wants to hear it any more
+        self._asking = self._known = None
+
     async def _question(self) -> dict[str, Any]:
         return await self._ask()
 

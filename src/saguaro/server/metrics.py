@@ -95,9 +95,9 @@ class Metrics:
             for _ in range(tokens):
                 self._between.observe(took / tokens)
 
-    def text(self, health: Health, statistics: Mapping[str, Any] | None) -> bytes:
-        """The page, in Prometheus' text form."""
-        self._engine.health, self._engine.statistics = health, statistics
+    def text(self, health: Health, statistics: Mapping[str, Any] | None, *, restarts: int = 0) -> bytes:
+        """The page, in Prometheus' text form. `restarts`: engines that took the place of lost ones."""
+        self._engine.health, self._engine.statistics, self._engine.restarts = health, statistics, restarts
         return generate_latest(self._registry)
 
 
@@ -107,6 +107,7 @@ class _EngineMetrics(Collector):
     def __init__(self) -> None:
         self.health = Health("alive")
         self.statistics: Mapping[str, Any] | None = None
+        self.restarts = 0
 
     def describe(self) -> Iterable[Metric]:
         return ()  # nothing is asked of the engine at registration
@@ -116,6 +117,8 @@ class _EngineMetrics(Collector):
         for name in STATES:
             state.add_metric([name], float(name == self.health.status))
         yield state
+        text = "New engines in place of lost ones."
+        yield CounterMetricFamily("saguaro:engine_restarts", text, value=float(self.restarts))
         if self.statistics is not None:
             yield from _of_engine(self.statistics)
             yield from _of_totals(self.statistics["totals"])

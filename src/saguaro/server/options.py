@@ -12,7 +12,7 @@ from saguaro.registry import nearest
 from saguaro.server.answers import AUTO, NONE
 from saguaro.server.parsers import REASONING, TOOLS
 
-ON_DEATH = ("stay", "exit")
+ON_DEATH = ("restart", "stay", "exit")
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,12 @@ class ServerOptions:
         request_seconds: longest time of a request; 0 is no limit.
         max_body: bytes of a request's body.
         drain_seconds: how long requests may go on after the first SIGTERM.
-        patience: seconds after which an engine that says nothing counts as dead.
+        send_seconds: longest time in which a client may send its request.
+        patience: seconds of silence after which an engine counts as dead and is ended.
         quiet_seconds: a stream that has nothing to send for so long gets a comment that keeps it alive.
         tool_parser, reasoning_parser: members of the tables in `parsers`, `auto` or `none`.
-        on_engine_death: `stay` answers 503, so that a health check finds it; `exit` ends with status 1.
+        on_engine_death: `restart` starts a new one, with back-off; `stay` answers 503, so that a health check finds it;
+            `exit` ends with status 1.
 
     Raises:
         ConfigError: naming the option.
@@ -43,11 +45,12 @@ class ServerOptions:
     request_seconds: float = 600.0
     max_body: int = 8 << 20
     drain_seconds: float = 30.0
-    patience: float = 10.0
+    send_seconds: float = 60.0
+    patience: float = 20.0
     quiet_seconds: float = 15.0
     tool_parser: str = AUTO
     reasoning_parser: str = AUTO
-    on_engine_death: str = "stay"
+    on_engine_death: str = "restart"
 
     def __post_init__(self) -> None:
         if not self.names or not all(self.names):
@@ -61,7 +64,7 @@ class ServerOptions:
         for name in ("request_seconds", "drain_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more, not {getattr(self, name)!r}.")
-        for name in ("patience", "quiet_seconds"):
+        for name in ("patience", "quiet_seconds", "send_seconds"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, not {getattr(self, name)!r}.")
         for table, name in ((TOOLS, self.tool_parser), (REASONING, self.reasoning_parser)):

@@ -13,11 +13,13 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 
 from saguaro.async_llm import AsyncLLM
 from saguaro.server.app import build_app
+from saguaro.server.connection import Connection
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
 from saguaro.server.listening import BACKLOG
@@ -27,7 +29,6 @@ log = logging.getLogger(__name__)
 
 CUT_SECONDS = 2.0
 """After the drain, so long do clients have to read why their requests ended."""
-LOOK_SECONDS = 0.5
 ENDED_IN_ORDER, ENGINE_LOST = 0, 1
 
 
@@ -59,7 +60,7 @@ class _Process:
             access_log=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=partial(Connection, head_seconds=front.options.send_seconds),  # type: ignore[arg-type]
             loop="asyncio",
             server_header=False,
             backlog=BACKLOG,
@@ -100,10 +101,8 @@ class _Process:
         loop.call_later(seconds + CUT_SECONDS, setattr, self._server, "force_exit", True)
 
     async def _look_after_engine(self) -> None:
-        """End when the engine is lost, where that is wanted."""
-        while self._front.llm.is_open:
-            await asyncio.sleep(LOOK_SECONDS)
-        log.error("the engine is lost; requests are answered with 503")
+        """Have the engine kept; end when it is lost, where that is wanted."""
+        await self._front.keeper.run()
         if self._front.options.on_engine_death == "exit" and not self._front.closing:
             self._status = ENGINE_LOST
             self._stop(0.0)

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from saguaro.request import Completion, Delta, TokenLogprob
 from saguaro.server import render
-from saguaro.server.endpoints.generation import ChoicesForm, answer
+from saguaro.server.endpoints.generation import ChoicesForm, answer, answers_of
 from saguaro.server.front import Front
 from saguaro.server.parsers.base import Piece
 from saguaro.server.translate import Asked, asked_of_chat
@@ -76,7 +76,7 @@ def routes(front: Front) -> APIRouter:
     """The path of chats."""
     router = APIRouter()
 
-    @router.post("/v1/chat/completions", responses={200: {"model": ChatCompletion}}, tags=["generation"])
+    @router.post("/v1/chat/completions", responses=answers_of(ChatCompletion), tags=["generation"])
     async def chat_completions(body: ChatRequest, http: Request) -> Response:
         """Answer a conversation; with `stream`, as server-sent events."""
         return await answer(front, http, body, asked_of_chat, ChatForm, front.parsers, context=front.llm.context)

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from saguaro.request import Completion, Delta, TokenLogprob
 from saguaro.server import render
-from saguaro.server.endpoints.generation import ChoicesForm, answer
+from saguaro.server.endpoints.generation import ChoicesForm, answer, answers_of
 from saguaro.server.front import Front
 from saguaro.server.render import TextLogprobs
 from saguaro.server.translate import Asked, asked_of_completion
@@ -78,7 +78,7 @@ def routes(front: Front) -> APIRouter:
     """The path of text completions."""
     router = APIRouter()
 
-    @router.post("/v1/completions", responses={200: {"model": TextCompletion}}, tags=["generation"])
+    @router.post("/v1/completions", responses=answers_of(TextCompletion), tags=["generation"])
     async def completions(body: CompletionRequest, http: Request) -> Response:
         """Continue prompts; with `stream`, as server-sent events."""
         return await answer(front, http, body, asked_of_completion, TextForm)

@@ -15,8 +15,10 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from saguaro.async_llm import Stream
+from saguaro.errors import WorkerDied
 from saguaro.request import Completion, Delta
 from saguaro.server.answers import AnswerReader
 from saguaro.server.front import Front, Tally
@@ -167,6 +169,8 @@ async def _frames(form: Form, streams: Sequence[Stream]) -> AsyncGenerator[bytes
                     continue
                 for frame in form.step(*item):
                     yield frame
+    except WorkerDied as error:
+        raise form.front.keeper.told(error) from error
     finally:
         tally.close()
     for frame in form.end(_counts(form, streams)):
@@ -186,3 +190,8 @@ def _counts(form: Form, streams: Sequence[Stream]) -> Counts:
         if counts.reasoning is not None:
             counts.reasoning += form.reasoning_tokens(number, progress.tokens)
     return counts
+
+
+def answers_of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """What the OpenAPI schema says of an answer: JSON, or events."""
+    return {200: {"model": model, "content": {"text/event-stream": {"schema": {"type": "string"}}}}}

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from saguaro.request import Completion, Delta
-from saguaro.server.endpoints.generation import Form, answer
+from saguaro.server.endpoints.generation import Form, answer, answers_of
 from saguaro.server.front import Front
 from saguaro.server.parsers.base import Piece
 from saguaro.server.render import Counts
@@ -156,7 +156,7 @@ def routes(front: Front) -> APIRouter:
     """The path of responses."""
     router = APIRouter()
 
-    @router.post("/v1/responses", responses={200: {"model": ResponseObject}}, tags=["generation"])
+    @router.post("/v1/responses", responses=answers_of(ResponseObject), tags=["generation"])
     async def responses(body: ResponsesRequest, http: Request) -> Response:
         """Answer a message or a conversation; with `stream`, as named server-sent events."""
         return await answer(

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 
 from saguaro.server.errors import ApiError
 from saguaro.server.front import Front
@@ -76,7 +76,7 @@ def routes(front: Front) -> APIRouter:
             raise ApiError(503, "the engine has said nothing for a while.", code="engine_silent")
         return Json(_state(front, found))
 
-    @router.get("/metrics", tags=["state"])
+    @router.get("/metrics", response_class=PlainTextResponse, tags=["state"])
     async def metrics() -> Response:
         """What Prometheus reads."""
         return Response(await front.metrics_page(), media_type=METRICS_TYPE)

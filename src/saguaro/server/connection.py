@@ -1,0 +1,75 @@
+"""A connection over HTTP/1.1 that bounds how long the head of a request may take.
+
+uvicorn closes a connection that is idle between two requests, but waits for ever for a first request and for the rest
+of a head. The doorway bounds bodies. Must not know: paths, applications. Tests: tests/server/test_slow_senders.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from saguaro.server.errors import slow_request
+
+
+class Connection(H11Protocol):
+    """One connection.
+
+    Args:
+        head_seconds: longest time from its beginning, or from the first byte of a later request, to the end of a head.
+        options: what uvicorn gives.
+    """
+
+    def __init__(self, *, head_seconds: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._head_seconds = head_seconds
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._began = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        self._began = True
+        super().data_received(data)
+        if self._waits():
+            self._await_head()
+        else:
+            self._head_came()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def _waits(self) -> bool:
+        """Whether a head is under way, or the rest of a body that was answered already."""
+        theirs = self.conn.their_state
+        return theirs is h11.IDLE or (theirs is h11.SEND_BODY and self.conn.our_state is h11.DONE)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None and not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(self._head_seconds, self._give_up)
+
+    def _head_came(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        """Close; say why, where a part of a head had come."""
+        self._head_timer = None
+        if self._began and self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.write(_plain_answer(self._head_seconds))
+        self.transport.close()
+
+
+def _plain_answer(seconds: float) -> bytes:
+    error = slow_request(seconds)
+    body = error.encoded()
+    lines = ["HTTP/1.1 408 Request Timeout", "content-type: application/json", f"content-length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in error.headers().items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
