@@ -2,7 +2,8 @@
 #
 #   make demo       the same prompts by AR, SD and SSD, live, with real models (fetched once, about 1.6 GB)
 #   make demo-toy   the same with tiny models, in seconds, without a download
-#   make test       the test suite; `make test-all` adds the tests that need real models
+#   make test       the test suite; `make test-all` adds the tests that need real models, minutes of load, or node and npm
+#                   (the npm package `openai`; where they are missing that test is skipped and says so: pytest -rs)
 #   make lint       ruff, mypy and formatting
 #   make bench      measure AR, SD and SSD; writes a record into benchmarks/results/
 #   make figures    rewrite the figures in README and docs from those records
