@@ -79,8 +79,8 @@ def load(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespa
 
 
 def paced(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Any]:
-    """Streams alone, at a given number of tokens a second in all; every eighth tells its rounds, and so its delay."""
-    told = [Case({**each.body, "saguaro": {"rounds": True}}, each.text) for each in cases[::8]]
+    """Streams alone, at a given number of tokens a second in all; a fifth of them tell their rounds, so their delay."""
+    told = [Case({**each.body, "saguaro": {"rounds": True}}, each.text) for each in cases[::4]]
     mixed = [*cases, *told]
     tokens, cpu, begin = server.metric("generation_tokens_total"), server.cpu_seconds(), now()
     found = asyncio.run(

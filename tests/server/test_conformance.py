@@ -37,26 +37,32 @@ def url(guarded: Server) -> Iterator[str]:
 # -- the Python client ------------------------------------------------------------------------------------------------
 
 
-def run(item: dict[str, Any], url: str) -> dict[str, Any]:
+def run(url: str) -> Results:
+    """What the list gives."""
+    with openai.OpenAI(base_url=url + "/v1", api_key=KEY, max_retries=0, timeout=60) as client:
+        return {item["name"]: run_one(item, client) for item in LIST}
+
+
+def run_one(item: dict[str, Any], client: openai.OpenAI) -> dict[str, Any]:
     """What one item of the list gives."""
-    with openai.OpenAI(base_url=url + "/v1", api_key=item.get("key", KEY), max_retries=0, timeout=60) as client:
-        asked = {"model": "toy", **item.get("ask", {})}
-        if times := item.get("repeat_prompt"):
-            asked["prompt"] = [asked["prompt"][0] * times]
-        try:
-            if item["do"] == "models":
-                return {"ids": [each.id for each in client.models.list()]}
-            makers = {"chat": client.chat.completions, "completions": client.completions, "responses": client.responses}
-            make: Any = makers[item["do"]].create
-            answer = make(**asked, extra_body=item.get("more", {}), stream=bool(item.get("stream")))
-            if item.get("stream"):
-                with answer:
-                    return folded(item["do"], answer, item.get("leave"))
-            return whole(item["do"], answer)
-        except openai.APIStatusError as error:
-            names = ("param", "code", "type", "message")
-            told = {name: getattr(error, name) for name in names}
-            return {"error": {"class": type(error).__name__, "status": error.status_code, **told}}
+    client = client.with_options(api_key=item.get("key", KEY))
+    asked = {"model": "toy", **item.get("ask", {})}
+    if times := item.get("repeat_prompt"):
+        asked["prompt"] = [asked["prompt"][0] * times]
+    try:
+        if item["do"] == "models":
+            return {"ids": [each.id for each in client.models.list()]}
+        makers = {"chat": client.chat.completions, "completions": client.completions, "responses": client.responses}
+        make: Any = makers[item["do"]].create
+        answer = make(**asked, extra_body=item.get("more", {}), stream=bool(item.get("stream")))
+        if item.get("stream"):
+            with answer:
+                return folded(item["do"], answer, item.get("leave"))
+        return whole(item["do"], answer)
+    except openai.APIStatusError as error:
+        names = ("param", "code", "type", "message")
+        told = {name: getattr(error, name) for name in names}
+        return {"error": {"class": type(error).__name__, "status": error.status_code, **told}}
 
 
 def whole(what: str, answer: Any) -> dict[str, Any]:
@@ -175,14 +181,14 @@ def check(results: Results, server: Server) -> None:
 
 
 def test_the_python_client(guarded: Server, url: str) -> None:
-    check({item["name"]: run(item, url) for item in LIST}, guarded)
+    check(run(url), guarded)
 
 
 @pytest.mark.slow
 def test_the_npm_client(guarded: Server, url: str, tmp_path: Path) -> None:
     results = of_npm(url, tmp_path)
     check(results, guarded)
-    ours = {item["name"]: run(item, url) for item in LIST}
+    ours = run(url)
     for name, found in results.items():
         assert without_message(found) == without_message(ours[name]), name
 

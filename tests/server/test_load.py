@@ -84,7 +84,7 @@ def test_for_some_seconds_in_this_process(llm: AsyncLLM, alone: LLM) -> None:
             time.sleep(0.01)
         try:
             before = watched.tasks()
-            found = asyncio.run(run_load(*listener.getsockname(), cases, clients=16, seconds=1.5))
+            found = asyncio.run(run_load(*listener.getsockname(), cases, clients=16, seconds=1.0))
             deadline = time.monotonic() + 30
             while server.front.calls or watched.tasks() - before or any(pages(llm)):
                 assert time.monotonic() < deadline, (server.front.calls, watched.tasks(), pages(llm))

@@ -74,7 +74,8 @@ def test_a_taken_port_is_told_before_anything_is_loaded():
         other.listen()
         port = str(other.getsockname()[1])
         server = ServerProcess(*ONE_CORE, "--port", port)
-        out, err = server.process.communicate(timeout=30)
+        server.process.wait(30)
+        out, err = server.kill()
     assert server.process.returncode == 2
     assert err == f"saguaro: port {port} of 127.0.0.1 is taken; stop what uses it or choose another --port.\n"
     assert out == ""

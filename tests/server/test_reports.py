@@ -34,7 +34,7 @@ def test_B24_B37_usage_is_what_was_given_and_what_is_counted(llm_of_mode: AsyncL
     server, drawn = served(llm_of_mode), random.Random(5)
     text = server.post(TEXT, {"prompt": "ab", "max_tokens": 60, "seed": 3, "ignore_eos": True}).json()
     said = text["choices"][0]["text"]
-    for _ in range(4):
+    for _ in range(3):
         begin, most = drawn.randrange(len(said) - 2), drawn.randint(1, 60)
         asked = {"prompt": "ab", "max_tokens": most, "seed": 3, "ignore_eos": True, "stop": said[begin : begin + 2]}
         before = counted(server)
@@ -76,8 +76,8 @@ def test_B83_servers_that_start_at_the_same_moment_do_not_meet() -> None:
     try:
         assert len({server.url for server in servers}) == 4
         late = ServerProcess("--port", str(servers[0].port), *AR)
-        assert "is taken" in late.process.communicate(timeout=60)[1]
-        assert late.process.returncode == 2
+        assert late.process.wait(60) == 2
+        assert "is taken" in late.kill()[1]
         body = {"prompt": "a", "max_tokens": 20, "seed": 1, "ignore_eos": True}
         answers = [server.post(TEXT, body).json()["choices"][0]["text"] for server in servers]
         assert len(set(answers)) == 1

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.server.conftest import at_a_port, served
 
-SECONDS = 0.25
+SECONDS = 0.12
 BODY = json.dumps({"prompt": "a", "max_tokens": 2}).encode()
 HEAD = (
     b"POST /v1/completions HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"

@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -54,12 +55,14 @@ class ServerProcess:
     """A server that was started. `url` waits until it serves."""
 
     def __init__(self, *arguments: str, **options: Any) -> None:
-        where = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a pipe that nobody reads would stop it once full
+        where = {"stdout": subprocess.PIPE, "stderr": self._errors, "text": True, **options}
         self.process: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, "-m", "saguaro", "serve", *arguments],
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **where,
         )  # fmt: skip
         self._url: str | None = None
+        self._said = ""
 
     @property
     def url(self) -> str:
@@ -68,8 +71,7 @@ class ServerProcess:
             assert self.process.stdout is not None
             found = next((line for line in self.process.stdout if " at http" in line), None)
             if found is None:
-                assert self.process.stderr is not None
-                raise AssertionError(self.process.stderr.read())
+                raise AssertionError(self.kill()[1])
             self._url = found.split(" at ")[1].split()[0]
         return self._url
 
@@ -137,9 +139,14 @@ class ServerProcess:
         return status
 
     def kill(self) -> tuple[str, str]:
-        """End it whatever it does; what it had written."""
+        """End it whatever it does; what it had written to standard output and standard error."""
         self.process.kill()
-        return self.process.communicate()
+        out, _ = self.process.communicate()
+        if not self._errors.closed:
+            self._errors.seek(0)
+            self._said = self._errors.read()
+            self._errors.close()
+        return out or "", self._said
 
 
 @contextmanager

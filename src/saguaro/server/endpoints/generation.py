@@ -194,4 +194,5 @@ def _counts(form: Form, streams: Sequence[Stream]) -> Counts:
 
 def answers_of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """What the OpenAPI schema says of an answer: JSON, or events."""
-    return {200: {"model": model, "content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+    event = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}}
+    return {200: {"model": model, "content": {"text/event-stream": {"schema": event}}}}
