@@ -62,7 +62,7 @@ class ServerProcess:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **where,
         )  # fmt: skip
         self._url: str | None = None
-        self._said = ""
+        self._said: tuple[str, str] | None = None
 
     @property
     def url(self) -> str:
@@ -139,14 +139,14 @@ class ServerProcess:
         return status
 
     def kill(self) -> tuple[str, str]:
-        """End it whatever it does; what it had written to standard output and standard error."""
-        self.process.kill()
-        out, _ = self.process.communicate()
-        if not self._errors.closed:
+        """End it whatever it does; what it had written to standard output and standard error. Twice is fine."""
+        if self._said is None:
+            self.process.kill()
+            out, _ = self.process.communicate()
             self._errors.seek(0)
-            self._said = self._errors.read()
+            self._said = (out or "", self._errors.read())
             self._errors.close()
-        return out or "", self._said
+        return self._said
 
 
 @contextmanager
