@@ -93,7 +93,9 @@ def main() -> None:
     known.add_argument("--name", required=True, help="of the pair, for the record")
     known.add_argument("--device", default="cpu:0", help="of both models")
     known.add_argument("--lookaheads", type=numbers, default=[2, 3, 4, 5])
-    known.add_argument("--trees", type=shape, default=shape("3x2,5x3,7x3,7x4,7x5,15x4"), help="nodes x levels, by comma")
+    known.add_argument(
+        "--trees", type=shape, default=shape("3x2,5x3,7x3,7x4,7x5,15x4"), help="nodes x levels, by comma"
+    )
     known.add_argument("--levels", type=int, default=4, help="of the fixed lookahead with tree auto")
     known.add_argument("--temperatures", type=reals, default=[0.0, 1.0])
     known.add_argument("--repeats", type=int, default=3)

@@ -3,7 +3,8 @@
 import pytest
 
 from saguaro.algorithm.options import Sampling
-from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.branch import Branch
+from saguaro.engine.draft_row import DraftRow
 from saguaro.errors import ProtocolError
 from saguaro.paging import PagePool, PrefixCache, common_prefix
 from saguaro.protocol.messages import Admit, Decided, Taken

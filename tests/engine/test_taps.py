@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from saguaro.algorithm.options import Sampling
-from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.branch import Branch
+from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import branch_work
 from saguaro.engine.tap_store import TapStore
 from saguaro.errors import ProtocolError

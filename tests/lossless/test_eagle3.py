@@ -17,6 +17,7 @@ from tests.models.eagle3_heads import head_tensors, write
 from tests.models.eagle3_reference import NaiveHead, taps_of
 
 from saguaro import LLM
+from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.protocol.messages import FIRST_ENTRY, LAST
 from saguaro.transport.base import Entry
@@ -175,3 +176,10 @@ def test_little_room_and_the_other_verification(tmp_path: Path, mode: str) -> No
             assert [c.token_ids for c in results] == wanted
             if "kv_pages" in options:
                 assert llm.statistics()["preemptions"] > 0
+
+
+def test_a_head_proposes_chains(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="chains"), opened("sd", head(tmp_path), tree=4):
+        pass
+    with opened("sd", head(tmp_path)) as llm, pytest.raises(ConfigError, match="chains"):
+        llm.configure(tree=4)

@@ -21,8 +21,9 @@ from saguaro.drafting.drafters.base import Drafter
 from saguaro.drafting.drawer import Drawer, Law
 from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
+from saguaro.engine.branch import Branch
 from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
-from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
 from saguaro.engine.metrics import PassTimes
 from saguaro.engine.predicting import Predictor

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from saguaro.algorithm.odds import Guesses, rows_worth_running
 from saguaro.algorithm.proposal_tree import GrowingTree
-from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.branch import Branch
+from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_tree import RowTree
 from saguaro.engine.draft_work import Work, branch_work
 from saguaro.engine.metrics import PassTimes

@@ -19,7 +19,6 @@ here is books: no model, no clock, no channel. Tests: tests/engine/test_draft_ro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import torch
 
@@ -27,6 +26,7 @@ from saguaro.algorithm.odds import Guesses
 from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.config import MAX_BUDGET
 from saguaro.drafting.drawer import Law
+from saguaro.engine.branch import Branch
 from saguaro.engine.draft_tree import RowTree
 from saguaro.engine.tap_store import TapStore
 from saguaro.errors import CapacityError, ProtocolError
@@ -35,31 +35,6 @@ from saguaro.models.grammar import Follower
 from saguaro.paging import PageTable, PrefixCache, SlotReserve, common_prefix
 from saguaro.protocol.messages import Admit, Decided, Taken, Taps
 from saguaro.transport.base import Key
-
-
-@dataclass(slots=True)
-class Branch:
-    """The speculation for one outcome.
-
-    `slots` holds bonus, x_1, ...: the tokens that ran; each gave one drawn token, and a grammar may have added some
-    that have not run. `odds` is the probability that the outcome occurs, `worth` that all drawn tokens are accepted
-    too; `ended` that no token can be drawn here.
-    """
-
-    accepted: int
-    bonus: int
-    index: int
-    tokens: list[int] = field(default_factory=list)
-    ranked: list[Guesses] = field(default_factory=list)
-    odds: float = 1.0
-    worth: float = 1.0
-    laws: list[Law] = field(default_factory=list)
-    slots: list[int] = field(default_factory=list)
-    ended: bool = False
-
-    def due(self) -> list[int]:
-        """Tokens that have not run: never none, since the last one gives the next."""
-        return [self.bonus, *self.tokens][len(self.slots) :]
 
 
 class DraftRow:

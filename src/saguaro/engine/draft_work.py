@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from saguaro.algorithm.odds import rows_worth_running
 from saguaro.drafting.drawer import Due
-from saguaro.engine.draft_row import Branch, DraftRow
+from saguaro.engine.branch import Branch
+from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.metrics import PassTimes
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool

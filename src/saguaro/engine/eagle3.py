@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from saguaro.models.layers.base import LayerOps
 
 OPTION = "taps"
+NO_TREE = "an EAGLE-3 head proposes chains; leave tree out."
 
 
 def check_head(head: Checkpoint, target: Checkpoint) -> None:
@@ -43,13 +44,15 @@ def taps_of(config: EngineConfig, draft: ModelConfig, target: ModelConfig) -> di
     """The fields of a plan about taps: none for other drafts.
 
     Raises:
-        ConfigError: layers that cannot be told, or that the target does not have.
+        ConfigError: layers that cannot be told, or that the target does not have; proposals that are to be trees.
     """
     options = dict(config.drafter_options)
     if draft.eagle3 is None:
         if OPTION in options and config.drafter in DRAFTERS:
             raise ConfigError(f"drafter option {OPTION!r} is for EAGLE-3 heads, and {config.draft!r} is none.")
         return {}
+    if config.tree:
+        raise ConfigError(NO_TREE)
     unknown = [name for name in options if name != OPTION]
     if unknown and config.drafter in DRAFTERS:
         raise ConfigError(f"an EAGLE-3 head has the drafter option {OPTION!r} only, not {unknown[0]!r}.")

@@ -18,6 +18,7 @@ from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import settings_of, tree_settings
+from saguaro.engine.eagle3 import NO_TREE
 from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
@@ -125,6 +126,8 @@ class Engine(ABC):
         if "tree" in changes:
             if changes["tree"] and self.plan.mode != "sd":
                 raise ConfigError(NO_TREES)
+            if changes["tree"] and self.plan.taps:
+                raise ConfigError(NO_TREE)
             changes |= tree_settings(changes["tree"])
         if "mode" in changes:
             changes["gears"] = self._gears(changes.pop("mode"))
