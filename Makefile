@@ -9,9 +9,10 @@
 #   make figures    rewrite the figures in README and docs from those records
 #
 # PYTHON chooses the interpreter, VENV the folder of the environment. On a machine whose package index would bring
-# an accelerator build of torch, TORCH_INDEX=URL names the index of the CPU builds.
+# an accelerator build of torch, TORCH_INDEX=URL names the index of the CPU builds. JOBS is how many tests run at once.
 
 PYTHON ?= python3
+JOBS ?= 2
 VENV ?= .venv
 TORCH_INDEX ?=
 BIN := $(VENV)/bin
@@ -43,7 +44,7 @@ demo-toy: install
 	$(BIN)/saguaro demo --toy
 
 test: install
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
 
 test-all: install
 	$(BIN)/python -m pytest -q -m ""

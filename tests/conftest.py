@@ -24,7 +24,14 @@ def models_directory() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs an accelerator where there is none; torch is asked only if such a test was collected."""
+    """Skip what needs an accelerator where there is none; torch is asked only if such a test was collected.
+
+    With two workers (`make test`) a file stays with one of them, for its fixtures; all files that start processes stay
+    with the same one, since each of their tests has as many busy processes as there are cores.
+    """
+    files = {item.path for item in items if item.get_closest_marker("processes")}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("processes" if item.path in files else item.path.stem))
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return
