@@ -57,8 +57,9 @@ class EngineConfig:
             miss; `auto` is what the profile found best, and `ranked` without one.
         verification: `shared_noise` or `rejection`.
         tree: proposals are trees of at most so many nodes and `lookahead` levels instead of chains (mode `sd` only);
-            with `auto` as many nodes as pay by measured times, down to a chain. 0 makes chains. A request with a
-            grammar gets chains in any case. Under `rejection` the nodes are likely tokens of the draft, not drawn ones.
+            with `auto` as many nodes and levels as pay by measured times, down to a chain. 0 makes chains. A request
+            with a grammar gets chains in any case. Under `rejection` the nodes are likely tokens of the draft, not
+            drawn ones.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
             without one, `auto` needs a profile.
         fallback: answer to a miss: `none`, `random`, `ngram`, `own_row`, `neural`, or `adaptive` (also `auto`), which

@@ -65,10 +65,10 @@ def test_the_tree_is_sent_once_and_whole() -> None:
     r, port = row(), Loopback()
     key = r.waiting
     assert key is not None
-    send_tree(port, r, 0, rejection=False)
+    send_tree(port, r, 0, SETTINGS)
     assert port.find(0, key) is None
     run(r, ODDS)
-    send_tree(port, r, 0, rejection=False)
+    send_tree(port, r, 0, SETTINGS)
     entry = port.find(0, key)
     assert entry is not None
     assert (entry.tokens, entry.parents) == ((7, 5, 8, 5), (0, 1, 0, 3))
@@ -76,6 +76,22 @@ def test_the_tree_is_sent_once_and_whole() -> None:
     assert work(r) == []
     assert r.tree is not None
     assert not r.tree.whole
+
+
+def test_a_tree_that_may_be_cut_is_sent_level_by_level() -> None:
+    settings = Configure(2, False, False, 1.0, 0, False, tree=4, prune=True)
+    r, port = row(settings), Loopback()
+    assert r.waiting is not None
+    learn(r, None, ODDS[0])
+    send_tree(port, r, 0, settings)
+    entry = port.find(0, r.waiting)
+    assert entry is not None
+    assert (entry.tokens, entry.parents) == ((7, 8, 9), (0, 0, 0))
+    r.take(Taken(1, 0, "neural", (7, 8), (0, 0)))  # that was enough
+    assert work(r, settings) == []
+    r.decide(Decided(1, 1, 4, 1, 3, "none", False, 0, ()))
+    assert r.tokens == [1, 2, 3, 6, 7, 3]
+    assert r.missing() == [7, 3]
 
 
 def test_an_accepted_path_that_ran_becomes_the_tail() -> None:
@@ -123,7 +139,7 @@ def test_without_pages_the_tree_stays_small() -> None:
     r, port = row(pages=1), Loopback()
     learn(r, None, ODDS[0])
     assert work(r) == []
-    send_tree(port, r, 0, rejection=True)
+    send_tree(port, r, 0, Configure(2, True, False, 1.0, 0, False, tree=4))
     assert r.waiting is not None
     entry = port.find(0, r.waiting)
     assert entry is not None

@@ -1,17 +1,16 @@
-"""The target's side of trees: what is verified of a draft's tree, and where an accepted path is kept."""
+"""The target's side of trees: where an accepted path is kept, what a round draws and compares."""
 
 import torch
 
 from saguaro.algorithm.options import Sampling
 from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.engine.sequence import Proposed, Sequence, Submission
-from saguaro.engine.tree_rows import pruned, put_in_order, rows_of
+from saguaro.engine.tree_rows import put_in_order, rows_of
 from saguaro.execution.kv_pool import KVPool
 from saguaro.models.config import ModelConfig
 from saguaro.paging import PagePool, PageTable
 
 TREE = ProposalTree((5, 9, 7, 2, 8), (0, 0, 2, 1, 3))
-REACH = (0.6, 0.3, 0.2, 0.1, 0.05)
 
 
 def row(tree: ProposalTree | None, node: int = 0, **options: object) -> Sequence:
@@ -66,19 +65,3 @@ def test_draws_stand_at_the_depth_of_their_node() -> None:
     edited = row(TREE, repetition_penalty=1.2).draws()
     assert [list(d.output) for d in edited] == [[], [5], [9], [9, 7], [5, 2], [9, 7, 8]]
     assert [d.position for d in edited] == [3, 4, 4, 5, 5, 6]
-
-
-def test_the_first_nodes_are_kept_and_the_trunk_comes_first() -> None:
-    tree = pruned(TREE, REACH, most=4, levels=3)
-    assert tree == ProposalTree((5, 2, 9, 7), (0, 1, 0, 3))
-    assert pruned(TREE, REACH, most=9, levels=2) == tree
-    assert pruned(TREE, REACH, most=9, levels=1) == ProposalTree((5, 9), (0, 0))
-    assert len(pruned(TREE, REACH, most=0, levels=3)) == 0
-
-
-def test_nodes_that_do_not_pay_are_left_out() -> None:
-    free = {"verify_seconds": lambda nodes: 1.0, "rate": 1.0}
-    assert len(pruned(TREE, REACH, most=5, levels=3, **free)) == 5
-    dear = {"verify_seconds": lambda nodes: 1.0 + 0.25 * nodes, "rate": 1.0}
-    assert pruned(TREE, REACH, most=5, levels=3, **dear) == ProposalTree((5, 9), (0, 0))
-    assert len(pruned(TREE, REACH, most=5, levels=3, verify_seconds=lambda nodes: 1.0 + nodes, rate=1.0)) == 0

@@ -254,7 +254,7 @@ class DraftWorker:
                 work.append(tail)
                 left -= 0 if row.caught_up else len(tail.span.tokens)
             work += tree_work(row, self.pool, self.settings, spare=len(self.rows), times=self.times_alone)
-            send_tree(self.port, row, PENDING_INDEX, rejection=self.settings.rejection)
+            send_tree(self.port, row, PENDING_INDEX, self.settings)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
                 offered += [(row, branch) for branch in row.branches.values() if row.unfinished(branch, deepest)]
@@ -315,7 +315,7 @@ class DraftWorker:
             else:
                 w.branch.ended = True
         for row in {id(w.row): w.row for w in work}.values():
-            send_tree(self.port, row, PENDING_INDEX, rejection=self.settings.rejection)
+            send_tree(self.port, row, PENDING_INDEX, self.settings)
             self._tell(row)
 
     def _tail_token(self, row: DraftRow, token: int, law: Law | None) -> None:

@@ -77,12 +77,16 @@ def learn(row: DraftRow, branch: Branch | None, guesses: Guesses) -> None:
         row.tree.learn(branch.index, guesses)
 
 
-def send_tree(port: DraftPort, row: DraftRow, index: int, *, rejection: bool) -> None:
-    """Give the target the tree once it is whole; without a node, the word that there is nothing."""
-    if row.tree is None or row.waiting is None or not row.tree.whole:
+def send_tree(port: DraftPort, row: DraftRow, index: int, settings: Configure) -> None:
+    """Give the target the tree once it is whole; with `prune` after every level, since it may not want the next one.
+    Without a node, the word that there is nothing.
+    """
+    if row.tree is None or row.waiting is None or not row.tree.rooted or row.tree.sent:
         return
-    row.tree.sent = True
-    kind = MISS_ANSWER if rejection else FIRST_ENTRY
+    row.tree.sent = row.tree.whole
+    if not row.tree.sent and not settings.prune:
+        return
+    kind = MISS_ANSWER if settings.rejection else FIRST_ENTRY
     tree, reach = row.tree.growing.tree()
     entry = Entry(row.waiting, tree.tokens, kind if len(tree) else kind | LAST, tree.parents, reach)
     port.publish(row.row, index, entry, fresh=True)

@@ -27,7 +27,7 @@ from saguaro.engine.misses import Lookup, answered, look_up
 from saguaro.engine.reading import LOCKSTEP_SECONDS, DraftReader
 from saguaro.engine.sequence import Proposed, Sequence
 from saguaro.engine.trace import Ring
-from saguaro.engine.tree_rows import pruned
+from saguaro.engine.tree_choice import TreeChoice
 from saguaro.models.grammar import MOST_FORCED
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
@@ -82,7 +82,7 @@ class Proposer:
         self.untold = 0
         self.warnings: list[str] = []
         self._mean_depth = 0.0
-        self._batch = (1, 0)  # rows, and tokens of all rows but one, as far as one can know
+        self.trees = TreeChoice(estimates)
         self.waited = {"depth": 0.0, "pending": 0.0, "handover": 0.0, "rounds": 0.0}
         self.configure(settings)
 
@@ -177,7 +177,7 @@ class Proposer:
             return 0.0
         self._let_draft_run(rows)
         others = round((len(rows) - 1) * (1 + self._mean_depth))
-        self._batch = len(rows), others
+        self.trees.rows, self.trees.others = len(rows), others
         looking = time.monotonic()
         looked_up = [self._open(*row, proposal) for row, proposal in zip(rows, verified, strict=True)]
         opened = [o for o in looked_up if o is not None]
@@ -315,9 +315,7 @@ class Proposer:
         if self.port is None:
             return
         began = time.monotonic()
-        entry = self.reader.await_entry(
-            s.row, o.key, o.entry, lambda e: bool(e.reach) or len(e.tokens) >= wanted, wanted=wanted
-        )
+        entry = self.reader.await_entry(s.row, o.key, o.entry, lambda e: self._enough(o, e), wanted=wanted)
         if entry is not None and entry.reach:
             self._take_tree(o, entry)
             self._waited(o, began, time.monotonic(), wanted=wanted)
@@ -340,20 +338,22 @@ class Proposer:
         self._waited(o, began, ended, wanted=wanted)
         self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
 
+    def _enough(self, o: Open, entry: Entry) -> bool:
+        """Whether an entry ends the wait for it: it is as deep as wanted, or a tree whose next level does not pay."""
+        wanted = o.way.depth
+        if not entry.reach:
+            return len(entry.tokens) >= wanted
+        if not self.settings.prune or self.port is None:
+            return True
+        tree, step = ProposalTree(entry.tokens, entry.parents), self.port.status().single_seconds
+        if self.chooser.fixed:
+            return tree.levels >= wanted
+        return self.trees.suffices(tree, entry.reach, wanted=wanted, step_seconds=step)
+
     def _take_tree(self, o: Open, entry: Entry) -> None:
         """The proposal is a tree: as much of it as there is room for, and as pays."""
-        s, (rows, others), settings = o.sequence, self._batch, self.settings
-        rate = self.estimates.rate(rows, 1 + others / (rows - 1) if rows > 1 else 1.0)
-        tree = pruned(
-            ProposalTree(entry.tokens, entry.parents),
-            entry.reach,
-            most=s.fits,
-            levels=o.way.depth,
-            verify_seconds=(lambda nodes: self.estimates.verify_seconds(others + nodes + 1))
-            if settings.prune
-            else None,
-            rate=rate,
-        )
+        s, whole = o.sequence, ProposalTree(entry.tokens, entry.parents)
+        tree = self.trees.cut(whole, entry.reach, most=s.fits, levels=o.way.depth, prune=self.settings.prune)
         source = "neural" if len(tree) else "none"
         s.proposed = Proposed(tree.tokens, source, tree.levels, pending=True, tree=tree if len(tree) else None)
         self._send(Taken(s.request, o.key.round, source, tree.tokens, tree.parents))
