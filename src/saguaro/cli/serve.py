@@ -9,13 +9,13 @@ import argparse
 import logging
 import os
 import socket
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from saguaro.cli.checks import check_engine
 from saguaro.cli.options import add_engine_flags, engine_config, llm_arguments, read_text
 from saguaro.cli.parser import Parser, number, whole
+from saguaro.cli.serve_output import log_without_waiting, say, settle
 from saguaro.config import EngineConfig
 from saguaro.errors import ConfigError
 
@@ -74,12 +74,12 @@ def run(options: argparse.Namespace) -> int:
     )
     check_engine(config)
     logging.getLogger("saguaro").setLevel(options.log_level.upper())
+    log_without_waiting()
     try:
         with open_socket(options.host, options.port) as listener:
             return _serve(config, settings, listener)
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            _settle(stream)
+        settle()
 
 
 def _serve(config: EngineConfig, settings: ServerOptions, listener: socket.socket) -> int:
@@ -89,36 +89,13 @@ def _serve(config: EngineConfig, settings: ServerOptions, listener: socket.socke
     from saguaro.server.serving import serve
 
     address = address_of(listener)
-    _say(f"loading {config.target} ...")
+    say(f"loading {config.target} ...")
     llm = AsyncLLM(**llm_arguments(config))
     try:
         told = f"serving {settings.names[0]} at {address} (mode {llm.mode}); Ctrl-C stops"
-        return serve(llm, settings, listener, ready=lambda: _say(told))
+        return serve(llm, settings, listener, ready=lambda: say(told))
     finally:
         llm.close()
-
-
-def _say(text: str) -> None:
-    """A line on standard output. A disk that is full, or a reader that left, takes the line, not the server."""
-    try:
-        print(text, flush=True)
-    except OSError:
-        _silence(sys.stdout)
-
-
-def _settle(stream: TextIO) -> None:
-    """Write what is left, or drop it: it must not change the exit status."""
-    try:
-        stream.flush()
-    except OSError:
-        _silence(stream)
-
-
-def _silence(stream: TextIO) -> None:
-    """Send what the stream still holds, and all that follows, nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 def name_of(target: str) -> str:

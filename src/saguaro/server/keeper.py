@@ -2,7 +2,7 @@
 
 An engine is stuck when it has not answered for `patience` seconds. It is asked every quarter of that, and once more
 after `GRACE_SECONDS`, so that a server that was stopped itself does not blame its engine: a stuck one is found after at
-most 1.25 x patience + 1 s. Must not know: HTTP beyond errors, processes. Tests: tests/server/test_keeper.py,
+most 1.25 x patience + 2 s. Must not know: HTTP beyond errors, processes. Tests: tests/server/test_keeper.py,
 tests/server/test_faults.py.
 """
 
