@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import os
 import random
 import time
 from collections.abc import Sequence
@@ -181,6 +182,7 @@ def main() -> None:
     parser.add_argument("--mode", choices=("ar", "ssd"), default="ssd")
     parser.add_argument("--json", type=Path, default=RESULT)
     options = parser.parse_args()
+    busy = os.getloadavg()[0]
     cases = make_cases(64, (8, 24, 64, 200))
     figures: dict[str, Any] = {}
     arguments = (*(SSD if options.mode == "ssd" else AR), "--max-batch", "16", "--log-level", "warning")
@@ -190,7 +192,8 @@ def main() -> None:
             log.print(f"{name}: {figures[name]}")
         assert server.stop() == 0
     config = {name: value for name, value in vars(options).items() if name != "json"} | {"kinds": KINDS}
-    note = f"toy models of two layers, {options.mode.upper()}, 16 rows; clients on the same cores"
+    note = f"toy models of two layers, {options.mode.upper()}, 16 rows; clients on the same cores, "
+    note += f"beside other work (load {busy:.1f})"
     found = {"machine": machine(), "versions": versions(), "config": {**config, "serve": list(arguments)}}
     write_record({**found, "figures": figures, "table": {"columns": ["", "measured"], "rows": rows(figures)},
                   "note": f"{note}; {machine()['cpu']}, {machine()['cores']} cores"}, options.json)  # fmt: skip
