@@ -1,32 +1,44 @@
-"""The simulator against the engine: tokens/s of AR, SD and SSD predicted from a calibration profile and measured.
+"""The simulator against the engine: tokens/s of AR, SD and SSD predicted from a calibration and measured in turns.
 
-    saguaro calibrate --target T --draft D --prompts benchmarks/prompts/humaneval --num-prompts 8 --out P.json
-    python benchmarks/simulator.py --target T --draft D --profile P.json [--num-prompts 8]
+    python benchmarks/simulator.py --target T --draft D [--num-prompts 8] [--repeats 2]
 
-One engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three budgets, in turns. The laws
-are the profile's, of the same prompts; step times are measured again before and after, since this machine's change from
-hour to hour. Nothing is fitted to the speeds. Writes results/simulator.json.
+One command calibrates, measures and compares, in about twelve minutes. First the rounds of the prompts are recorded, as
+`saguaro calibrate` does. Then one engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three
+budgets, prompt by prompt in turns; step times are measured again between any two prompts, since this machine's change
+from minute to minute. Each prompt is predicted by the step times around it (`simulate_engine`) from its recorded text,
+and a second time from laws alone, which is what a profile holds. Nothing is fitted to the speeds. Writes
+results/simulator.json with all parts of a round, measured and predicted.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from lanes import Lane, keep, measure, pair, parser, prompts, seeded, summary
+from lanes import RESULTS, keep, log, pair, parser, prompts, seeded
 
-from saguaro import LLM
-from saguaro.planner.question import profile_laws
-from saguaro.profile import load
-from saguaro.simulate.clock import Setting, simulate
+from saguaro import LLM, RequestMetrics
+from saguaro.algorithm.odds import candidates_listed
+from saguaro.algorithm.rounds import EndedRound, from_plain
+from saguaro.calibrate.recording import Recording, record, recording_options
+from saguaro.records import read_record
+from saguaro.simulate.clock import Setting, Simulated
 from saguaro.simulate.costs import Costs, measured
-from saguaro.simulate.pairs import Pair
+from saguaro.simulate.curves import evidence_of, evidence_without_proposal, walked
+from saguaro.simulate.engine_run import simulate_engine
+from saguaro.simulate.pairs import LawfulPair, Pair, RecordedPair
 
 LOOKAHEADS, BUDGETS = (1, 2, 3, 4), (4, 6, 10)
-VERIFY, STEP = (1, 2, 3, 4, 5), (1, 2, 4, 6, 8, 10)
-LINK = 1e-4
-"""Half of the hand-over that the records show for a round."""
+VERIFY, STEP = (1, 2, 3, 4, 5), (1, 2, 3, 4, 5, 6, 8, 10)
+LONGEST = 6
+"""K of the recording."""
+LINK, HANDLING = 5e-5, 2e-4
+"""Seconds of a message, and of host work a round: the hand-over of .17-.2 ms that every record of this engine shows."""
+ROUNDS = 400
+"""Simulated for each prompt, the same text over and over."""
+Times = dict[str, dict[int, float]]
 
 
 def settings() -> dict[str, Setting]:
@@ -34,7 +46,7 @@ def settings() -> dict[str, Setting]:
     found = {"AR": Setting("ar")}
     found |= {f"SD, K {k}": Setting("sd", lookahead=k) for k in LOOKAHEADS}
     for k in LOOKAHEADS:
-        found |= {f"SSD, K {k}, B {b}": Setting("ssd", lookahead=k, budget=b) for b in BUDGETS}
+        found |= {f"SSD, K {k}, B {b}": Setting("ssd", lookahead=k, budget=b, fan_out="ranked") for b in BUDGETS}
     return found
 
 
@@ -45,10 +57,10 @@ def changes(setting: Setting) -> dict[str, Any]:
     if setting.mode == "sd":
         return {"mode": "sd", "lookahead": setting.lookahead}
     own = {"lookahead": setting.lookahead, "budget": setting.budget}
-    return {"mode": "ssd", **own, "fan_out": "geometric", "fallback": "neural"}
+    return {"mode": "ssd", **own, "fan_out": setting.fan_out, "fallback": "neural"}
 
 
-def middle(before: dict[str, dict[int, float]], after: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]:
+def middle(before: Times, after: Times) -> Times:
     """Times between two measurements."""
     return {
         name: {rows: (seconds + after[name][rows]) / 2 for rows, seconds in each.items()}
@@ -56,50 +68,198 @@ def middle(before: dict[str, dict[int, float]], after: dict[str, dict[int, float
     }
 
 
-def compare(rows: list[dict[str, Any]], costs: Costs, laws: Pair) -> list[dict[str, Any]]:
-    """Measured and predicted speed of every setting."""
-    found = []
-    for row in summary(rows):
-        setting = settings()[row["lane"]]
-        run = simulate(setting, costs, laws, rounds=20000)
-        one = {"setting": row["lane"], "measured": row["total_tokens_per_second"], "predicted": run.tokens_per_second}
-        one |= {"low": row["low"], "high": row["high"], "hit_rate": row["hit_rate"], "predicted_hit_rate": run.hit_rate}
-        one |= {"tokens_a_round": row["acceptance_length"], "predicted_tokens_a_round": run.tokens_a_round}
-        one["error"] = one["predicted"] / one["measured"] - 1
-        found.append(one)
+def recorded(options: Any, texts: Sequence[str]) -> Recording:
+    """The rounds of all prompts."""
+    engine = {
+        "target": options.target, "draft": options.draft, "dtype": options.dtype, "target_device": "cpu:0",
+        "draft_device": "cpu:1", "max_model_len": 1024,
+    }  # fmt: skip
+    with LLM(**recording_options(engine, lookahead=LONGEST, candidates=max(BUDGETS) + 2, rows=2)) as llm:
+        # Every setting but the first finds a draft whose short head has followed the text before, and so does the
+        # recording. The tokens of a last round are not recorded, so there are some more.
+        for _ in range(2):
+            found = record(llm, texts, temperature=0.0, max_tokens=options.max_tokens + LONGEST + 1)
     return found
 
 
-def main() -> None:
-    known = parser(__doc__ or "", num_prompts=8, max_tokens=64)
-    known.add_argument("--profile", required=True, type=Path)
-    options = known.parse_args()
-    laws = profile_laws(load(options.profile), options.profile.name)
-    lanes = [Lane(name, "pair", setting.mode, changes(setting)) for name, setting in settings().items()]
+def measure(options: Any, texts: Sequence[str], expected: Recording) -> tuple[list[Times], dict[str, list[Any]]]:
+    """Step times around each prompt and repeat, and the metrics of every setting for each of them.
+
+    Raises:
+        SystemExit: when a setting gives other tokens than the recording.
+    """
+    times: list[Times] = []
+    found: dict[str, list[RequestMetrics]] = {name: [] for name in settings()}
+    lanes = list(settings().items())
     with LLM(
         options.target, options.draft, mode="ssd", dtype=options.dtype, target_device="cpu:0", draft_device="cpu:1",
         lookahead=max(LOOKAHEADS), budget=max(BUDGETS), max_batch=1, max_model_len=1024,
     ) as llm:  # fmt: skip
-        before = llm._open.measure_times(VERIFY, STEP, seconds=3.0)
-        texts = prompts(options.prompts, options.num_prompts)
-        rows = measure({"pair": llm}, lanes, texts, params=seeded(0.0, options.max_tokens))
-        times = middle(before, llm._open.measure_times(VERIFY, STEP, seconds=3.0))
-    found = compare(rows, measured(times, link=LINK), laws.pair)
-    errors = [abs(one["error"]) for one in found]
-    columns = ["setting", "measured, tokens/s", "predicted", "error", "hit rate", "predicted "]
-    table = [
+        before = llm._open.measure_times(VERIFY, STEP, seconds=options.seconds)
+        for turn in range(options.repeats * len(texts)):
+            number = turn % len(texts)
+            for name, setting in (*lanes[turn % len(lanes) :], *lanes[: turn % len(lanes)]):
+                llm.configure(**changes(setting))
+                [done] = llm.generate([texts[number]], seeded(0.0, options.max_tokens)(number))
+                if list(done.token_ids) != expected.texts[number][1][: options.max_tokens]:
+                    raise SystemExit(f"{name} gave other tokens than the recording of prompt {number}.")
+                found[name].append(done.metrics)
+            after = llm._open.measure_times(VERIFY, STEP, seconds=options.seconds)
+            times.append(middle(before, after))
+            before = after
+            log.print(f"{turn + 1} of {options.repeats * len(texts)}")
+    return times, found
+
+
+def predict(
+    setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times], texts: int, longest: int
+) -> list[Simulated]:
+    """A run for each prompt and repeat, from the first tokens of its own text."""
+    listed = candidates_listed(setting.budget + 1)
+    runs = []
+    for turn, each in enumerate(times):
+        own = [one for one in rounds if one.request == turn % texts]
+        known = RecordedPair(own, listed=listed, ends=True, longest=longest, known=rounds)
+        runs.append(simulate_engine(setting, costs(each), known, rounds=ROUNDS))
+    return runs
+
+
+def costs(times: Times) -> Costs:
+    """Of the two devices."""
+    return measured(times, link=LINK, handling=HANDLING)
+
+
+def parts(metrics: Sequence[RequestMetrics]) -> dict[str, float | None]:
+    """Of a round, as measured."""
+
+    def sums(*names: str) -> float:
+        return float(sum(getattr(each, name) for each in metrics for name in names))
+
+    rounds, tokens, looked = sums("rounds"), sums("rounds", "accepted"), sums("hits", "misses")
+    return {
+        "tokens_per_second": tokens / sums("decode_seconds"),
+        "tokens_a_round": tokens / rounds,
+        "hit_rate": sums("hits") / looked if looked else None,
+        "depth": sums("hit_depth_sum") / sums("hits") if sums("hits") else None,
+        "round_ms": 1e3 * sums("decode_seconds") / rounds,
+        "verify_ms": 1e3 * sums("verify_seconds") / rounds,
+        "wait_ms": 1e3 * sums("wait_depth_seconds", "wait_pending_seconds") / rounds,
+    }
+
+
+def simulated_parts(runs: Sequence[Simulated]) -> dict[str, float | None]:
+    """The same of runs that have equal shares of the tokens, as the prompts have."""
+    tokens = [run.tokens for run in runs]
+
+    def mean(name: str) -> float:
+        """Of a token, over prompts."""
+        return sum(getattr(run, name) / count for run, count in zip(runs, tokens, strict=True)) / len(runs)
+
+    rounds, hits, looked = mean("rounds"), mean("hits"), mean("looked_up")
+    depths = [run.depth * run.hits / count for run, count in zip(runs, tokens, strict=True)]
+    return {
+        "tokens_per_second": 1 / mean("seconds"),
+        "tokens_a_round": 1 / rounds,
+        "hit_rate": hits / looked if looked else None,
+        "depth": sum(depths) / len(runs) / hits if hits else None,
+        "round_ms": 1e3 * mean("seconds") / rounds,
+        "verify_ms": 1e3 * mean("verify_seconds") / rounds,
+        "wait_ms": 1e3 * mean("waited_seconds") / rounds,
+    }
+
+
+def by_laws(setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times]) -> float:
+    """Tokens/s from laws of all rounds, and step times of the middle of the run."""
+    laws: Pair = LawfulPair(
+        {"draft": evidence_of(walked(rounds, setting.lookahead)), "none": evidence_without_proposal(rounds)},
+        listed=candidates_listed(setting.budget + 1),
+    )
+    whole = {
+        name: {rows: median(each[name][rows] for each in times) for rows in values} for name, values in times[0].items()
+    }
+    return simulate_engine(setting, costs(whole), laws, rounds=4000).tokens_per_second
+
+
+def table(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A row a setting: the measured number, then the predicted one."""
+
+    def both(one: Mapping[str, Any], name: str, digits: int) -> list[str]:
+        values = one["measured"][name], one["predicted"][name]
+        return ["–" if value is None else f"{value:.{digits}f}" for value in values]
+
+    return [
         [
-            one["setting"], f"{one['measured']:.1f}", f"{one['predicted']:.1f}", f"{100 * one['error']:+.1f} %",
-            *("–" if value is None else f"{value:.2f}" for value in (one["hit_rate"], one["predicted_hit_rate"])),
+            one["setting"], *both(one, "tokens_per_second", 1), f"{100 * one['error']:+.1f} %",
+            f"{100 * one['error_by_laws']:+.1f} %", *both(one, "round_ms", 1), *both(one, "tokens_a_round", 2),
+            *both(one, "hit_rate", 2),
         ]
-        for one in found
+        for one in points
+    ]  # fmt: skip
+
+
+def compare(
+    options: Any, measured_parts: Mapping[str, Mapping[str, Any]], rounds: Sequence[EndedRound], times: Sequence[Times]
+) -> list[dict[str, Any]]:
+    """Measured and predicted parts of every setting. `measured_parts`: of all requests, and the speed of `each`."""
+    points = []
+    for name, setting in settings().items():
+        known = measured_parts[name]
+        runs = predict(setting, rounds, times, options.num_prompts, options.max_tokens)
+        predicted, speed = simulated_parts(runs), known["tokens_per_second"]
+        points.append(
+            {
+                "setting": name,
+                "measured": known,
+                "predicted": {**predicted, "each": [run.tokens_per_second for run in runs]},
+                "error": (predicted["tokens_per_second"] or 0.0) / speed - 1,
+                "error_by_laws": by_laws(setting, rounds, times) / speed - 1,
+            }
+        )
+    return points
+
+
+def write(options: Any, points: list[dict[str, Any]], times: list[Times], rounds: Sequence[EndedRound]) -> None:
+    """The record; with its `rounds` and `times` the predictions can be made again."""
+    errors = [abs(one["error"]) for one in points]
+    columns = [
+        "setting", "tokens/s", "predicted", "error", "error by laws alone", "round, ms", "predicted ",
+        "tokens a round", "predicted  ", "hit rate", "predicted   ",
     ]  # fmt: skip
     note = (
-        f"{pair(options)}, cpu:0 and cpu:1; laws of "
-        f"{options.profile.name}, step times of the same run; {options.num_prompts} prompts × "
-        f"{options.max_tokens} tokens; median error {100 * median(errors):.1f} %, largest {100 * max(errors):.1f} %"
+        f"{pair(options)}, cpu:0 and cpu:1; {options.num_prompts} prompts × {options.max_tokens} tokens × "
+        f"{options.repeats}, step times measured between any two; median error {100 * median(errors):.1f} %, largest "
+        f"{100 * max(errors):.1f} %"
     )
-    keep("simulator", columns, table, note, points=found, times=times)
+    plain = [json.dumps(each.plain()) for each in rounds]
+    keep("simulator", columns, table(points), note, points=points, times=times, rounds=plain)
+
+
+def main() -> None:
+    known = parser(__doc__ or "", num_prompts=8, max_tokens=64)
+    known.add_argument("--repeats", type=int, default=2)
+    known.add_argument("--seconds", type=float, default=1.5, help="of each of the three measurements of step times")
+    known.add_argument("--again", action="store_true", help="predict the record that is there anew; nothing is run")
+    options = known.parse_args()
+    if options.again:
+        record_ = read_record(RESULTS / "simulator.json")
+        rounds = [from_plain(json.loads(each)) for each in record_["rounds"]]
+        times = [numbered(each) for each in record_["times"]]
+        speeds = {one["setting"]: one["measured"] for one in record_["points"]}
+        write(options, compare(options, speeds, rounds, times), times, rounds)
+        return
+    texts = prompts(options.prompts, options.num_prompts)
+    recording = recorded(options, texts)
+    times, found = measure(options, texts, recording)
+    speeds = {
+        name: {**parts(each), "each": [parts([one])["tokens_per_second"] for one in each]}
+        for name, each in found.items()
+    }
+    write(options, compare(options, speeds, recording.rounds, times), times, recording.rounds)
+
+
+def numbered(times: Mapping[str, Mapping[str, float]]) -> Times:
+    """Times as a file has them."""
+    return {name: {int(rows): seconds for rows, seconds in each.items()} for name, each in times.items()}
 
 
 if __name__ == "__main__":

@@ -86,6 +86,11 @@ class Profile:
     created: str = ""
     prompts: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def by_lookahead(self) -> dict[int, Curves]:
+        """`after_hit` for proposals of each length; empty in files of earlier versions."""
+        return {int(lookahead): _curves(each) for lookahead, each in self.details.get("by_lookahead", {}).items()}
+
     def best_of(self, mode: str, batch: int = 1) -> Best | None:
         """The best settings of a mode for the nearest batch that was looked at; None when the mode was not."""
         own = [each for each in self.best if each.mode == mode]

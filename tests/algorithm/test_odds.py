@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saguaro.algorithm.odds import Guesses, best_outcomes, guess_odds, likely_outcomes, rows_worth_running
+from saguaro.algorithm.odds import (
+    Guesses,
+    best_outcomes,
+    branches_worth_running,
+    guess_odds,
+    likely_outcomes,
+    rows_worth_running,
+)
 from saguaro.algorithm.terms import Outcome
 
 SCORES = st.lists(st.floats(-30, 30), min_size=1, max_size=6).map(lambda s: sorted(s, reverse=True))
@@ -82,3 +89,14 @@ def test_free_rows_all_run_and_dear_rows_only_when_likely() -> None:
     assert rows_worth_running(worths, lambda rows: 1.0) == 4
     assert rows_worth_running(worths, lambda rows: float(rows)) == 1
     assert rows_worth_running([], lambda rows: 1.0) == 0
+
+
+def test_a_pass_for_branches_alone_must_save_more_than_it_costs_the_target():
+    slow = {1: 0.15, 2: 0.16, 3: 0.30}
+    quick = {1: 0.10, 2: 0.11, 3: 0.20}
+    branches = [(0.8, 0.6), (0.2, 0.15)]
+    # Asked for: .8 and .2 tokens of .1 s each, .1 s in all; the target loses .05 s.
+    assert branches_worth_running(branches, slow.__getitem__, quick.__getitem__) == 2
+    assert branches_worth_running([(0.4, 0.1), (0.1, 0.05)], slow.__getitem__, quick.__getitem__) == 0
+    # Beside a tail that runs anyway only the time of the rows counts.
+    assert branches_worth_running(branches, slow.__getitem__, quick.__getitem__, fixed_rows=1, fixed_worth=0.5) == 1

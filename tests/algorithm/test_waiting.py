@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saguaro.algorithm.waiting import choose_depth, expected_tokens, long_run_rate
+from saguaro.algorithm.waiting import choose_depth, expected_tokens, expected_waits, long_run_rate
 
 depths = st.lists(st.tuples(st.floats(0, 2), st.floats(0.1, 2), st.floats(1, 8)), min_size=1, max_size=9)
 
@@ -68,3 +68,8 @@ def test_what_never_comes_is_never_waited_for():
 
 def test_tables_of_verification_may_be_longer():
     assert choose_depth([0, 0], [1.0, 1.0, 9.0, 9.0], [1, 1.8, 2.4], 1.0) == 1
+
+
+def test_expected_waits():
+    assert expected_waits(2, 5, first=0.25, step=0.5) == [0, 0, 0, 0.25, 0.75, 1.25]
+    assert expected_waits(3, 2, first=0.25, step=0.5) == [0, 0, 0]

@@ -52,6 +52,9 @@ def test_the_file_holds_the_profile(made):
     assert {each["mode"] for each in profile.details["checked"]} == {"ar", "sd", "ssd"}
     rates = profile.details["temperatures"][0]["hit_rates"]["policies"]
     assert all(0 < own["8"] <= own["24"] <= 1 for own in rates.values())
+    assert {lookahead: len(each.acceptance) for lookahead, each in load(out).by_lookahead.items()} == {
+        lookahead: lookahead for lookahead in range(1, 9)
+    }
 
 
 def test_an_engine_takes_it(made):

@@ -8,6 +8,7 @@ import pytest
 from saguaro.errors import ConfigError
 from saguaro.profile import Best, Curves, Pair, Profile, load, save
 
+CURVES = {"acceptance": [0.9, 0.6], "after_rejection": [0.0, 0.5], "after_all": [0.0, 0.9]}
 PAIR = Pair("big.gguf", "small.gguf", "a1", "b2", "int8", "int4")
 PROFILE = Profile(
     pair=PAIR,
@@ -23,7 +24,7 @@ PROFILE = Profile(
         Best("ssd", 8, 2, 4, "optimal", "neural", 90.0),
     ),
     saguaro_c=0.5,
-    details={"any": [1, 2]},
+    details={"any": [1, 2], "by_lookahead": {"2": {**CURVES, "rate": 0.75}}},
 )
 
 
@@ -36,6 +37,11 @@ def path(tmp_path):
 
 def test_to_a_file_and_back(path):
     assert load(path) == PROFILE
+
+
+def test_curves_of_a_lookahead(path):
+    assert load(path).by_lookahead == {2: Curves(0.75, (0.9, 0.6), (0.0, 0.5), (0.0, 0.9))}
+    assert replace(PROFILE, details={}).by_lookahead == {}
 
 
 def test_the_best_of_the_nearest_batch():

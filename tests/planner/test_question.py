@@ -26,6 +26,11 @@ def test_fewer_rejections_and_misses():
     own = Evidence(0.7, (0.8, 0.6), (0.0, 0.5), (0.0, 0.9))
     other = Evidence(0.0, (), (0.0, 0.4), (0.0, 0.4))
     changed = replace(laws, measured=(own, other)).changed(rejections=0.5, misses=0.5)
+    short = Evidence(0.9, (0.9,), (0.0, 0.5), (0.0, 0.9))
+    each = replace(laws, measured=(own, other), by_lookahead=((1, short),))
+    assert (each.drafted_at(1), each.drafted_at(2)) == (short, own)
+    assert each.changed(rejections=0.5).drafted_at(1).rate == pytest.approx(0.95)
+    assert each.pair(1).evidence("hit") == short
     assert changed.drafted == Evidence(0.85, (0.9, 0.8), (0.0, 0.75), (0.0, 0.95))
     assert changed.empty == Evidence(0.0, (), (0.0, 0.7), (0.0, 0.7))
 

@@ -72,3 +72,13 @@ def test_a_list_that_is_missing_ends_the_text():
     [places] = curves.texts([ROUNDS[0], ROUNDS[1], short, ROUNDS[3]])
     assert len(places) == 3
     assert curves.proposed([short]) == []
+
+
+def test_walked_again_with_its_own_lookahead_a_text_has_its_own_rounds():
+    assert [(each.sent, each.accepted, each.bonus) for each in curves.walked(ROUNDS, 2)] == [
+        (each.sent, each.accepted, each.bonus) for each in ROUNDS
+    ]
+    short = curves.walked(ROUNDS, 1)
+    assert [(each.accepted, each.bonus) for each in short] == [(0, 1), (1, 2), (1, 1), (1, 4), (1, 1)]
+    # Read in ones, the text has no refusal; read in twos, its last tokens are refused.
+    assert curves.accepted_and_tried(short) == ([4], [4])

@@ -21,6 +21,8 @@ pair a plain softmax is the likeliest law at every temperature, and .08 costs a 
 """
 FEWEST_CANDIDATES, MOST_CANDIDATES = 4, 64
 """Candidates of a position that are listed at least (odds of the first mean little without the others), and at most."""
+ASKED_FOR = 2.5
+"""The target waits for tokens that are accepted more often than about one time in this many."""
 
 
 class Guesses(NamedTuple):
@@ -125,3 +127,32 @@ def rows_worth_running(
         if rate >= best_rate:
             best, best_rate = count, rate
     return best
+
+
+def branches_worth_running(
+    branches: Sequence[tuple[float, float]],
+    beside: Callable[[int], float],
+    alone: Callable[[int], float],
+    *,
+    fixed_rows: int = 0,
+    fixed_worth: float = 0.0,
+) -> int:
+    """How many of the offered branches the next pass extends, the most worthy first.
+
+    Where the two devices share a memory, a pass beside the target takes longer than one while the target waits, and
+    slows the target by as much. A pass for branches alone is run when the waiting that it is likely to save (a pass of
+    one row for each token that will be asked for) is more than that.
+
+    Args:
+        branches: odds of the outcome and worth of the next token of each, by falling worth.
+        beside: seconds of a pass by its rows while the target works.
+        alone: the same while it waits.
+        fixed_rows: rows that run anyway.
+        fixed_worth: what those are worth together.
+    """
+    worths = [worth for _, worth in branches]
+    count = rows_worth_running(worths, beside, fixed_rows=fixed_rows, fixed_worth=fixed_worth)
+    if fixed_rows:
+        return count
+    needed = sum(min(odds, ASKED_FOR * worth) for odds, worth in branches[:count])
+    return count if needed * alone(1) > beside(count) - alone(count) else 0

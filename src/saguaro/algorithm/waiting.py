@@ -57,3 +57,15 @@ def long_run_rate(
         expected_by_depth[depth] / (wait + verify_seconds_by_rows[depth])
         for depth, wait in enumerate(wait_seconds_by_depth)
     )
+
+
+def expected_waits(available: int, most: int, *, first: float, step: float) -> list[float]:
+    """Entry d: seconds until depth d is there, d = 0 ... `most`.
+
+    Args:
+        available: tokens that are there now.
+        most: the largest depth.
+        first: seconds until there is one more, by the pass in flight or by one that is still to begin.
+        step: seconds of each further pass.
+    """
+    return [0.0 if depth <= available else first + (depth - available - 1) * step for depth in range(most + 1)]

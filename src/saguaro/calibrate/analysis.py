@@ -7,7 +7,7 @@ Tests: tests/calibrate/test_run.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -74,6 +74,17 @@ def describe(recording: Recording, *, lookahead: int, candidates: int) -> dict[s
         "tokens_a_round": curves.tokens_a_round(rounds, DEEPEST),
         "hit_rates": _hit_rates(rounds, lookahead, fitted, ranks["after_miss"]),
     }  # fmt: skip
+
+
+def by_lookahead(rounds: Sequence[EndedRound], most: int) -> dict[str, Any]:
+    """Curves of each lookahead on the same texts: positions of a text are not independent, so that the first token of a
+    short proposal is accepted more often than that of a long one, which follows a refusal more often.
+    """
+    found = {}
+    for lookahead in range(1, most + 1):
+        own = asdict(plain_curves(curves.evidence_of(curves.walked(rounds, lookahead))))
+        found[str(lookahead)] = {name: list(each) if isinstance(each, tuple) else each for name, each in own.items()}
+    return found
 
 
 def _curve(ranks: Sequence[int | None], candidates: int) -> dict[str, Any]:

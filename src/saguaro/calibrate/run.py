@@ -228,6 +228,7 @@ class Calibrating:
             saguaro_c=sampling["c"],
             details={
                 "lookahead": settings.lookahead,
+                "by_lookahead": analysis.by_lookahead(rounds, analysis.DEEPEST),
                 "temperatures": details,
                 "laws": dict(found),
                 "saguaro_sampling": sampling,

@@ -25,7 +25,6 @@ from saguaro.engine.branch import Branch
 from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
-from saguaro.engine.metrics import PassTimes
 from saguaro.engine.predicting import Predictor
 from saguaro.engine.trace import Ring
 from saguaro.errors import ProtocolError
@@ -37,6 +36,7 @@ from saguaro.protocol import messages as protocol
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.theory.evidence import RunningEvidence
+from saguaro.theory.step_times import PassTimes
 from saguaro.transport.base import DraftPort, Entry, Key
 
 LARGEST_TIMED = 32

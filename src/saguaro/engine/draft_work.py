@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saguaro.algorithm.odds import rows_worth_running
+from saguaro.algorithm.odds import branches_worth_running
 from saguaro.drafting.drawer import Due
 from saguaro.engine.branch import Branch
 from saguaro.engine.draft_row import DraftRow
-from saguaro.engine.metrics import PassTimes
 from saguaro.execution.batch import Span
 from saguaro.paging import PagePool
 from saguaro.protocol.messages import Configure, Decided
-
-ASKED_FOR = 2.5
-"""The target waits for tokens that are accepted more often than about one time in this many."""
+from saguaro.theory.step_times import PassTimes
 
 
 @dataclass(slots=True)
@@ -116,20 +113,13 @@ def outdated(work: Work, news: Decided | None) -> bool:
 def worth_running(
     offered: list[tuple[DraftRow, Branch]], work: list[Work], beside: PassTimes, alone: PassTimes
 ) -> list[tuple[DraftRow, Branch]]:
-    """The offered branches that go into the pass beside the tails in `work`.
-
-    Where the two devices share a memory, a pass beside the target takes longer than one while the target waits,
-    and slows the target by as much. A pass for branches alone is run when the waiting that it is likely to save (a
-    pass of one row for each token that will be asked for) is more than that.
-    """
+    """The offered branches that go into the pass beside the tails in `work`, likeliest first."""
     offered = sorted(offered, key=lambda pair: -pair[1].worth)
-    worths = [branch.worth for _, branch in offered]
-    rows = sum(len(w.span.tokens) for w in work)
-    tails = sum(w.row.all_accepted for w in work)
-    count = rows_worth_running(worths, beside.seconds, fixed_rows=rows, fixed_worth=tails)
-    if work:
-        return offered[:count]
-    needed = sum(min(branch.odds, ASKED_FOR * branch.worth) for _, branch in offered[:count])
-    alone = alone if alone.known() else beside
-    slower = beside.seconds(count) - alone.seconds(count)
-    return offered[:count] if needed * alone.seconds(1) > slower else []
+    count = branches_worth_running(
+        [(branch.odds, branch.worth) for _, branch in offered],
+        beside.seconds,
+        (alone if alone.known() else beside).seconds,
+        fixed_rows=sum(len(w.span.tokens) for w in work),
+        fixed_worth=sum(w.row.all_accepted for w in work),
+    )
+    return offered[:count]

@@ -11,7 +11,7 @@ from saguaro.algorithm.choosing_fallback import Kind
 from saguaro.algorithm.fallbacks import ALONE, ELSEWHERE, MAJORITY, UNANIMOUS
 from saguaro.engine.answers import Answers
 from saguaro.theory.evidence import ASSUMED_ACCEPTANCE, ASSUMED_HIT_RATE
-from saguaro.theory.step_times import time_for
+from saguaro.theory.step_times import PassTimes
 
 PRIOR_WEIGHT = 8.0
 UNSURE_WEIGHT, UNSURE_ACCEPTANCE = 2.0, 0.6
@@ -41,38 +41,6 @@ first, and of later ones given those before; `ngram` by matched tokens. As seen 
 BESIDE_SECONDS = 1.6
 """A step with a piece of a prompt may take so many times the usual one."""
 BESIDE_FIRST, BESIDE_LEAST = 16, 4
-
-
-class PassTimes:
-    """Expected seconds of a pass by its rows: a shape measured at start, times one factor that is learnt.
-
-    One factor for all counts (load, context length, the other device's use of the memory), so that counts seen often
-    and counts seen rarely stay comparable; outliers count little.
-    """
-
-    def __init__(self) -> None:
-        self._shape: dict[int, float] = {}
-        self._scale = 1.0
-
-    def measured(self, times: Mapping[int, float]) -> None:
-        """Times from a measurement. More rows never cost less."""
-        self._shape = _monotone(dict(sorted(times.items())))
-        self._scale = 1.0
-
-    def took(self, rows: int, seconds: float) -> None:
-        """A pass of `rows` rows took `seconds`."""
-        if not self._shape:
-            self._shape = {rows: seconds}
-        ratio = min(seconds / time_for(self._shape, rows), 2 * self._scale)
-        self._scale += 0.1 * (ratio - self._scale)
-
-    def seconds(self, rows: int) -> float:
-        """Expected time for `rows` rows; 0 when nothing was ever seen."""
-        return self._scale * time_for(self._shape, rows) if self._shape else 0.0
-
-    def known(self) -> Mapping[int, float]:
-        """What is expected now, for the counts that were measured."""
-        return {rows: self._scale * seconds for rows, seconds in sorted(self._shape.items())}
 
 
 class Pace:
@@ -244,15 +212,3 @@ class Estimates:
             return rate
         slower = self.verify_seconds(round(rows * width)) / self.verify_seconds(max(1, round(seen * width)))
         return rate * rows / seen / slower
-
-
-def _monotone(times: dict[int, float]) -> dict[int, float]:
-    """The nearest non-decreasing sequence: neighbours out of order are pooled to their mean."""
-    pools: list[tuple[float, list[int]]] = []
-    for rows, seconds in times.items():
-        pools.append((seconds, [rows]))
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (high, left), (low, right) = pools[-2], pools[-1]
-            mean = (high * len(left) + low * len(right)) / (len(left) + len(right))
-            pools[-2:] = [(mean, left + right)]
-    return {rows: mean for mean, members in pools for rows in members}

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from torch.nn.functional import pad
 
 from saguaro.algorithm.terms import DenseLaw
+from saguaro.algorithm.waiting import expected_waits
 from saguaro.protocol.messages import LAST
 from saguaro.theory.step_times import time_for
 from saguaro.transport.base import Entry, Key, TargetPort
@@ -95,7 +96,7 @@ class DraftReader:
         if available and status.step_started:
             gone = max(0.0, time.monotonic() - status.step_started)
             first = max(0.0, status.step_seconds - gone)
-        return [0.0 if j <= available else first + (j - available - 1) * step for j in range(most + 1)]
+        return expected_waits(available, most, first=first, step=step)
 
     def waited(self, expected: float, seconds: float) -> None:
         """A wait beside other rows took so long; what is learnt fades when nobody waits."""

@@ -114,9 +114,9 @@ def simulated(question: Question, candidate: Candidate, *, handover: str = PUSH,
     )  # fmt: skip
     costs = question.costs(candidate.target_devices, candidate.draft_devices)
     rounds = max(200, SIMULATED_ROUNDS // question.traffic.batch)
-    return simulate(setting, costs, question.laws.pair, rounds=rounds, seed=seed).tokens_per_second / (
-        question.traffic.batch
-    )
+    return simulate(
+        setting, costs, question.laws.pair(candidate.lookahead), rounds=rounds, seed=seed
+    ).tokens_per_second / (question.traffic.batch)
 
 
 def verdict(compared: Compared) -> str:

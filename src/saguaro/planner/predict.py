@@ -143,7 +143,7 @@ def predict(question: Question, candidate: Candidate) -> Prediction:
     if candidate.mode == "ar":
         verify = costs.verify(batch)
         return prediction(1 / verify, verify)
-    drafted = question.laws.drafted
+    drafted = question.laws.drafted_at(lookahead)
     tokens = expected_by_depth(drafted.rates(lookahead))[-1]
     if candidate.mode == "sd":
         verify, step = costs.verify(batch * (lookahead + 1)), costs.draft(batch)
@@ -155,7 +155,7 @@ def predict(question: Question, candidate: Candidate) -> Prediction:
 def _ssd(question: Question, candidate: Candidate, prediction: Callable[..., Prediction]) -> Prediction:
     costs = question.costs(candidate.target_devices, candidate.draft_devices)
     batch, lookahead, budget = question.traffic.batch, candidate.lookahead, candidate.budget
-    drafted, empty = question.laws.drafted, question.laws.empty
+    drafted, empty = question.laws.drafted_at(lookahead), question.laws.empty
     neural = candidate.fallback == "neural"
     other, other_depth = (drafted, lookahead) if neural else (empty, 0)
     own, theirs = _hits(drafted, lookahead, budget), _hits(other, other_depth, budget)

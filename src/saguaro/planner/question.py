@@ -52,6 +52,7 @@ class Laws:
         backup: miss curve after a round without a right proposal.
         source: where the numbers come from.
         measured: laws of rounds with and without a drafted proposal that were measured; they replace the others.
+        by_lookahead: the first of these for a lookahead, where it was measured: positions are not independent.
     """
 
     acceptance: float
@@ -59,6 +60,7 @@ class Laws:
     backup: PowerLaw
     source: str
     measured: tuple[Evidence, Evidence] | None = None
+    by_lookahead: tuple[tuple[int, Evidence], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.acceptance <= 1:
@@ -69,21 +71,26 @@ class Laws:
         """Rounds whose proposal the draft drew."""
         return self.measured[0] if self.measured else consistent(self.acceptance, self.rejection)
 
+    def drafted_at(self, lookahead: int) -> Evidence:
+        """The same for proposals of so many tokens."""
+        return dict(self.by_lookahead).get(lookahead, self.drafted)
+
     @cached_property
     def empty(self) -> Evidence:
         """Rounds without a right proposal."""
         return self.measured[1] if self.measured else unproposed(self.backup)
 
-    @property
-    def pair(self) -> LawfulPair:
+    def pair(self, lookahead: int) -> LawfulPair:
         """For the simulator."""
-        return LawfulPair({"draft": self.drafted, "none": self.empty})
+        return LawfulPair({"draft": self.drafted_at(lookahead), "none": self.empty})
 
     def changed(self, *, rejections: float = 1.0, misses: float = 1.0) -> Laws:
         """The laws with so many times the rejections and the misses."""
         if self.measured:
             own, other = self.measured
-            return replace(self, measured=(_changed(own, rejections, misses), _changed(other, 1.0, misses)))
+            each = tuple((k, _changed(known, rejections, misses)) for k, known in self.by_lookahead)
+            both = (_changed(own, rejections, misses), _changed(other, 1.0, misses))
+            return replace(self, measured=both, by_lookahead=each)
         return replace(
             self,
             acceptance=max(0.0, min(1.0, 1 - (1 - self.acceptance) * rejections)),
@@ -125,7 +132,9 @@ def profile_laws(profile: Profile, path: str) -> Laws:
 
     both = (evidence(profile.after_hit), evidence(profile.after_miss))
     unused = PowerLaw(0.5, 0.5)
-    return Laws(profile.after_hit.rate, unused, unused, f"calibration profile {path}", measured=both)
+    each = tuple((lookahead, evidence(curves)) for lookahead, curves in profile.by_lookahead.items())
+    said = f"calibration profile {path}"
+    return Laws(profile.after_hit.rate, unused, unused, said, measured=both, by_lookahead=each)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ The very functions of `algorithm` decide here, too. Reading order:
     costs        seconds of a pass by its rows: from a roofline, or from a calibration profile
     pairs        what target and draft do: laws that are drawn from, or recorded texts
     clock        AR, SD and SSD, round by round, on a virtual clock
-    drafting     the draft's side of that clock
+    drafting     the draft's side of that clock: steps of all branches, as the paper has them
+    engine_run   this engine on a virtual clock: what it learns, waits for and proposes
+    passes       its draft: which rows a pass runs, and how both devices slow one another
     published    the numbers of the paper
     paper        costs and laws fitted to them
 

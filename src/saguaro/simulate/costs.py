@@ -53,15 +53,18 @@ class Costs:
         """A verification, alone or beside a working draft."""
         return (self.verify_beside or self.verify)(rows) if both else self.verify(rows)
 
+    def draft_while(self, rows: int, *, both: bool) -> float:
+        """A pass of the draft, its rows spread over its devices, alone or beside a working target."""
+        each = -(-rows // self.draft_devices)
+        return (self.draft_beside or self.draft if both else self.draft)(max(1, each))
+
     def step(self, branches: int) -> float:
-        """One step of all branches, spread over the draft's devices, while the target works."""
-        each = -(-branches // self.draft_devices)
-        return (self.draft_beside or self.draft)(max(1, each)) + self.branching
+        """One step of all branches, while the target works."""
+        return self.draft_while(branches, both=True) + self.branching
 
     def extend(self, rows: int) -> float:
         """The pass that ranks outcomes, while the target works; one row for each request."""
-        each = -(-rows // self.draft_devices)
-        return (self.draft_beside or self.draft)(max(1, each))
+        return self.draft_while(rows, both=True)
 
 
 def roofline(

@@ -103,40 +103,55 @@ def cut(rounds: Sequence[EndedRound], lookahead: int) -> list[EndedRound]:
 
 def texts(rounds: Sequence[EndedRound]) -> Iterator[list[Place]]:
     """Each request's output as the draft saw it, position by position, as far as candidates were listed."""
-    by_request: dict[int, list[EndedRound]] = {}
+    for own in _by_request(rounds).values():
+        yield [Place(token, row[0], _rank(row, token)) for token, row, _ in _listed(own)]
+
+
+def walked(rounds: Sequence[EndedRound], lookahead: int) -> list[EndedRound]:
+    """The rounds that whole proposals of another lookahead would have had on the same texts, up to their ends.
+
+    Every position of a text was ranked by the draft after a right prefix, so the rounds of any lookahead follow: a
+    proposal is right until the draft's first choice is not the target's token. Candidates after a token that was
+    refused are those of the text as it went on.
+    """
+    found = []
+    for request, own in _by_request(rounds).items():
+        places = list(_listed(own))
+        at = number = depth = 0  # the first token comes from the prompt, whose round verifies nothing
+        while at + depth < len(places):
+            window = places[at : at + depth + 1]
+            sent = tuple(row[0] for _, row, _ in window[:depth])
+            accepted = 0
+            while accepted < depth and sent[accepted] == window[accepted][0]:
+                accepted += 1
+            lists, scores = tuple(row for _, row, _ in window), tuple(row for _, _, row in window)
+            bonus = window[accepted][0]
+            found.append(EndedRound(request, number, True, sent, accepted, bonus, lookahead, lists, scores))
+            at, number, depth = at + accepted + 1, number + 1, lookahead
+    return found
+
+
+def _by_request(rounds: Sequence[EndedRound]) -> dict[int, list[EndedRound]]:
+    found: dict[int, list[EndedRound]] = {}
     for each in rounds:
-        by_request.setdefault(each.request, []).append(each)
-    for own in by_request.values():
-        places: list[Place] = []
-        for each in own:
-            if each.accepted >= len(each.tokens) or not all(each.tokens[: each.accepted + 1]):
-                break
-            places += [
-                Place(token, row[0], _rank(row, token)) for token, row in zip(each.drawn, each.tokens, strict=False)
-            ]
-        yield places
+        found.setdefault(each.request, []).append(each)
+    return found
+
+
+def _listed(own: Sequence[EndedRound]) -> Iterator[tuple[int, tuple[int, ...], tuple[float, ...]]]:
+    """Token, candidates and their scores of each position of one request, up to the first that was not listed."""
+    for each in own:
+        if each.accepted >= len(each.tokens) or not all(each.tokens[: each.accepted + 1]):
+            break
+        yield from zip(each.drawn, each.tokens, each.scores, strict=False)
 
 
 def tokens_a_round(rounds: Sequence[EndedRound], most: int) -> list[float]:
-    """E(0) ... E(most): tokens a round of plain decoding with a lookahead, exact on the recorded texts.
-
-    Every position of a text was ranked by the draft after a right prefix, so the rounds of any lookahead follow: a
-    proposal is right until the draft's first choice is not the target's token.
-    """
-    every = list(texts(rounds))
+    """E(0) ... E(most): tokens a round of plain decoding with a lookahead, exact on the recorded texts."""
     expected = [1.0]
     for lookahead in range(1, most + 1):
-        count = tokens = 0
-        for places in every:
-            at = 1  # the first token comes from the prompt
-            while at + lookahead < len(places):
-                run = 0
-                while run < lookahead and places[at + run].first == places[at + run].token:
-                    run += 1
-                at += run + 1
-                tokens += run + 1
-                count += 1
-        expected.append(tokens / count if count else expected[-1])
+        own = [each.accepted + 1 for each in walked(rounds, lookahead) if each.number]
+        expected.append(sum(own) / len(own) if own else expected[-1])
     return expected
 
 

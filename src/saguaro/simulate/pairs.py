@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate, islice
 from random import Random
 from typing import NamedTuple
 
@@ -56,6 +57,18 @@ class Pair(ABC):
     @abstractmethod
     def draw(self, row: int, source: str, depth: int, chance: Random) -> Drawn:
         """The next round of a row, whose proposal has `depth` tokens of `source`."""
+
+    def onward(self, row: int, depth: int, count: int) -> list[tuple[float, ...]]:
+        """How sure the draft is of its own next tokens after each outcome of the round that was drawn last.
+
+        Returns:
+            Entry k = 0 ... depth: the odds of its first choice at the next `count` positions after k accepted tokens.
+        """
+        return [tuple(self.evidence("hit").rates(count))] * (depth + 1)
+
+    def left(self, row: int) -> int | None:
+        """Tokens that the text of a row still has; None where it never ends."""
+        return None
 
 
 def curve_of(law: PowerLaw, *, first: float = 0.0) -> tuple[float, ...]:
@@ -178,20 +191,37 @@ class RecordedPair(Pair):
     Args:
         rounds: as recorded, those of a request from its first on; `simulate.curves.texts` says how far they reach.
         listed: candidates of a position that count.
+        ends: texts end one by one, as requests do (`left`), so that no proposal may reach into the next one; rows begin
+            with texts of their own. Otherwise a row walks them as if they were one.
+        longest: tokens of each text that are walked; recorded ones lack the tokens of their last round. None is all.
+        known: the rounds that evidence is taken from; None takes `rounds`.
     """
 
     fixed = False
     sources = frozenset((*DRAFTED, *EMPTY))
 
-    def __init__(self, rounds: Sequence[EndedRound], *, listed: int = 32) -> None:
+    def __init__(
+        self,
+        rounds: Sequence[EndedRound],
+        *,
+        listed: int = 32,
+        ends: bool = False,
+        longest: int | None = None,
+        known: Sequence[EndedRound] | None = None,
+    ) -> None:
+        seen = rounds if known is None else known
         self._evidence = {
-            **dict.fromkeys(DRAFTED, evidence_of(rounds)),
-            **dict.fromkeys(EMPTY, evidence_without_proposal(rounds)),
+            **dict.fromkeys(DRAFTED, evidence_of(seen)),
+            **dict.fromkeys(EMPTY, evidence_without_proposal(seen)),
         }
-        self._places = list(_places(rounds, listed))
+        texts = [list(islice(each, longest)) for each in _texts(rounds, listed)]
+        self._places = [place for each in texts for place in each]
         if len(self._places) < 2:
             raise ConfigError("the recorded rounds hold no text; record some with candidates (`observe=True`).")
+        self._sure = [guesses.odds[0] if guesses.odds else 0.0 for _, guesses in self._places]
+        self._ends = list(accumulate(len(each) for each in texts if each)) if ends else []
         self._at: dict[int, int] = {}
+        self._from: dict[int, int] = {}
 
     def evidence(self, source: str) -> Evidence:
         """See `Pair.evidence`."""
@@ -201,24 +231,49 @@ class RecordedPair(Pair):
 
     def draw(self, row: int, source: str, depth: int, chance: Random) -> Drawn:
         """See `Pair.draw`; rows begin at places of their own."""
-        at = self._at.setdefault(row, row * 997 % len(self._places))
+        at = self._begun(row)
         window = [self._places[(at + i) % len(self._places)] for i in range(depth + 1)]
         sent = tuple(guesses.tokens[0] if source in DRAFTED else OWN for _, guesses in window[:depth])
         accepted = 0
         while accepted < depth and sent[accepted] == window[accepted][0]:
             accepted += 1
+        self._from[row] = at
         self._at[row] = at + accepted + 1
         return Drawn(sent, tuple(token for token, _ in window[: accepted + 1]), [guesses for _, guesses in window])
 
+    def onward(self, row: int, depth: int, count: int) -> list[tuple[float, ...]]:
+        """See `Pair.onward`; after a wrong bonus token the draft is taken to be as sure as after the right one."""
+        first, places = self._from.get(row, 0) + 1, len(self._sure)
+        return [tuple(self._sure[(first + k + i) % places] for i in range(count)) for k in range(depth + 1)]
 
-def _places(rounds: Sequence[EndedRound], listed: int) -> Iterator[tuple[int, Guesses]]:
-    """Token and candidates of every position, text after text."""
+    def left(self, row: int) -> int | None:
+        """See `Pair.left`: of the text in which the round that was drawn last began."""
+        if not self._ends:
+            return None
+        at = self._begun(row)
+        began = self._from.get(row, at)
+        inside = began % len(self._places)
+        return self._ends[bisect_right(self._ends, inside)] - inside - (at - began)
+
+    def _begun(self, row: int) -> int:
+        if self._ends:
+            starts = [0, *self._ends[:-1]]
+            return self._at.setdefault(row, starts[row % len(starts)])
+        return self._at.setdefault(row, row * 997 % len(self._places))
+
+
+def _texts(rounds: Sequence[EndedRound], listed: int) -> Iterator[Iterator[tuple[int, Guesses]]]:
+    """Token and candidates of every position of each text."""
     by_request: dict[int, list[EndedRound]] = {}
     for each in rounds:
         by_request.setdefault(each.request, []).append(each)
     for own in by_request.values():
-        for each in own:
-            if each.accepted >= len(each.tokens) or not all(each.tokens[: each.accepted + 1]):
-                break
-            for token, row, scores in zip(each.drawn, each.tokens, each.scores, strict=False):
-                yield token, Guesses(list(row[:listed]), guess_odds(scores[:listed]), scores[:listed])
+        yield _places(own, listed)
+
+
+def _places(own: Sequence[EndedRound], listed: int) -> Iterator[tuple[int, Guesses]]:
+    for each in own:
+        if each.accepted >= len(each.tokens) or not all(each.tokens[: each.accepted + 1]):
+            break
+        for token, row, scores in zip(each.drawn, each.tokens, each.scores, strict=False):
+            yield token, Guesses(list(row[:listed]), guess_odds(scores[:listed]), scores[:listed])
