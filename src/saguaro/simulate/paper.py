@@ -64,7 +64,9 @@ def acceptance_for(tokens: float, lookahead: int) -> float:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A family's costs, and the acceptance of each prompt set."""
+    """A family's costs, and the acceptance of each prompt set; `draft_step`: seconds that were measured, None derives
+    them from the layer of AR.
+    """
 
     family: Family
     layer: float
@@ -73,6 +75,7 @@ class Fitted:
     acceptance: Mapping[str, float]
     sd_lookahead: int
     hardware: Hardware
+    draft_step: float | None = None
 
     @property
     def mean_acceptance(self) -> float:
@@ -90,7 +93,7 @@ class Fitted:
         """
         target, draft = PRESETS[self.family.target], PRESETS[self.family.draft]
         verify = roofline(target, self.hardware, devices=DEVICES, sequences=batch, context=CONTEXT, layer=self.layer)
-        step = roofline(draft, self.hardware, sequences=batch, context=CONTEXT, layer=self.layer)
+        step = _step(draft, self.hardware, self.layer, self.draft_step, sequences=batch)
         return Costs(
             verify, step, link=self.hardware.hop, reply=laws_reply(draft.vocab, self.hardware, batch=batch),
             service=service, branching=branching, draft_devices=draft_devices,
@@ -102,13 +105,20 @@ class Fitted:
         return speed * (costs.verify(batch * (self.sd_lookahead + 1)) + self.sd_lookahead * costs.draft(batch))
 
 
-def fit(family: Family, *, sd_lookahead: int | None = None, all_reduce: float | None = None) -> Fitted:
+def fit(
+    family: Family,
+    *,
+    sd_lookahead: int | None = None,
+    all_reduce: float | None = None,
+    draft_step: float | None = None,
+) -> Fitted:
     """Costs from AR, then acceptance from SD.
 
     Args:
         family: whose table.
         sd_lookahead: K of SD; None takes that of the authors' command lines.
         all_reduce: seconds of a small all-reduce; None takes what is assumed of the hardware.
+        draft_step: seconds of a step of the draft where they are known; None derives them from the layer of AR.
     """
     hardware = open_hardware("h100")
     if all_reduce is not None:
@@ -116,12 +126,18 @@ def fit(family: Family, *, sd_lookahead: int | None = None, all_reduce: float | 
     target, draft = PRESETS[family.target], PRESETS[family.draft]
     layer = layer_seconds(target, hardware, 1 / family.ar)
     verify = roofline(target, hardware, devices=DEVICES, context=CONTEXT, layer=layer)
-    step = roofline(draft, hardware, context=CONTEXT, layer=layer)
+    step = _step(draft, hardware, layer, draft_step)
     lookahead = sd_lookahead or family.sd_lookahead
-    fitted = Fitted(family, layer, verify, step, {}, lookahead, hardware)
+    fitted = Fitted(family, layer, verify, step, {}, lookahead, hardware, draft_step)
     speeds = {**family.sd, "mean": family.mean_sd}
     rates = {name: acceptance_for(fitted.tokens_of_sd(speed), lookahead) for name, speed in speeds.items()}
     return replace(fitted, acceptance=rates)
+
+
+def _step(draft: ModelShape, hardware: Hardware, layer: float, known: float | None, *, sequences: int = 1) -> Seconds:
+    if known is not None:
+        return lambda rows: known
+    return roofline(draft, hardware, sequences=sequences, context=CONTEXT, layer=layer)
 
 
 @lru_cache(maxsize=64)

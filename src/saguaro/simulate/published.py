@@ -110,3 +110,5 @@ LOG_DRAFT_ROUND = 22.0e-3
 """Of the authors' development log, Llama, batch 1: 21.1 to 23.3 ms for a round of the draft, masks included."""
 REPLICATION_SERVICE = 0.71e-3
 """Look-up and service a round, in the replication."""
+REPLICATION_STEP = 2.54e-3
+"""A step of the draft's branches, in the replication."""
