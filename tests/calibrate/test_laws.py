@@ -7,8 +7,9 @@ from saguaro.algorithm import saguaro_sampling
 from saguaro.algorithm.outcomes import predict
 from saguaro.algorithm.verify import outcome_law
 from saguaro.calibrate import laws
-from saguaro.calibrate.reading import Reader, open_readers
+from saguaro.calibrate.reading import Reader, open_readers, whole_rows
 from saguaro.config import EngineConfig
+from saguaro.drafting.drafters.base import Drafter
 from saguaro.engine.resolve import resolve
 from saguaro.errors import CapacityError
 
@@ -77,3 +78,38 @@ def test_a_draft_that_knows_fewer_ids_gives_the_others_nothing():
     sums = laws.measure([([1], [2, 3])], target, draft, temperature=1.0, positions=9)
     assert sums[1.0, 1].acceptance == pytest.approx(3 / 5)
     assert sums[1.0, 3].hit_after_all == pytest.approx(3 / 5)
+
+
+class Scrambled(Drafter):
+    """Knows ids 7, 2 and 5, in columns of that order, and 5 only until it hears of others."""
+
+    vocab, num_slots, max_positions = 3, 64, 64
+
+    def __init__(self):
+        self.ids, self.heard = [7, 2, 5], []
+
+    @property
+    def token_ids(self):
+        return torch.tensor(self.ids, dtype=torch.int32)
+
+    def expect(self, tokens):
+        self.heard.append(list(tokens))
+        self.ids[2] = 5 if len(self.heard) < 2 else 6
+
+    def run(self, spans, *, interrupt=None):
+        rows = spans[0].wanted
+        return torch.tensor([[1.0, 2.0, 3.0]]).repeat(rows, 1) if rows else torch.empty(0, 0)
+
+    def move(self, sources, targets):
+        raise AssertionError
+
+
+def test_columns_of_a_short_head_are_read_as_ids():
+    drafter = Scrambled()
+    reader = Reader(whole_rows(drafter, 9), slots=64, page_size=4, expect=drafter.expect)
+    logits_RV = reader(list(range(40)), 34)
+    assert logits_RV.shape == (34, 9)
+    known = [[index for index, value in enumerate(row) if value > float("-inf")] for row in logits_RV.tolist()]
+    assert (known[0], known[-1]) == ([2, 5, 7], [2, 6, 7])
+    assert logits_RV[0, [7, 2, 5]].tolist() == logits_RV[-1, [7, 2, 6]].tolist() == [1.0, 2.0, 3.0]
+    assert drafter.heard == [list(range(7)), list(range(7, 39))]  # what comes before each piece
