@@ -59,7 +59,7 @@ bench: install
 
 figures: install
 	$(BIN)/python scripts/figures.py
-	$(BIN)/saguaro figures --paper docs/figures
+	$(BIN)/saguaro figures --paper docs/figures --records benchmarks/results
 	$(BIN)/python scripts/api_table.py
 
 lint: install

@@ -39,6 +39,8 @@ def test_where_it_is_told(here, record, tmp_path):
         (("RECORD", "--out", "a.gif"), "one of .png"),
         (("RECORD", "--titel", "x"), "did you mean '--title'"),
         (("RECORD", "--paper", "x"), "takes no RECORD"),
+        (("--records", "x"), "give --paper FOLDER"),
+        (("--paper", "x", "--records", "/no/such"), "is no folder"),
     ],
 )
 def test_refusals(here, record, arguments, message):

@@ -30,7 +30,7 @@ def test_figure_3_shows_the_points_and_the_fit(fitted):
 def test_published_and_simulated_stand_side_by_side(fitted, make):
     figure = make(fitted, FEW)
     for panel in figure.panels:
-        assert {line.published for line in panel.lines} == {True, False}
+        assert {line.hollow for line in panel.lines} == {True, False}
         assert all(len(line.x) == len(line.y) > 1 for line in panel.lines)
         assert panel.y
         assert panel.x or panel.ticks

@@ -1,4 +1,4 @@
-"""`saguaro figures`: the latency-throughput frontier of a record as a picture, or the paper's figures, simulated.
+"""`saguaro figures`: the latency-throughput frontier of a record, or the paper's figures, simulated and measured.
 
 Must not know: what numbers mean (bench/frontier.py, figures/). Tests: tests/cli/test_figures.py.
 """
@@ -22,6 +22,12 @@ def add_arguments(parser: Parser) -> None:
         help="Figures 3 to 7 of the paper, published and simulated, into a folder",
     )
     parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="FOLDER",
+        help="with --paper: the same figures from the records of a folder, beside them (measured-3 to measured-7)",
+    )
+    parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a .png, .svg or .pdf (default: the record's name with .png)"
     )
     parser.add_argument(
@@ -34,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
     """Draw the picture and say where it is."""
     if options.paper is not None:
         return _paper(options)
+    if options.records is not None:
+        raise ConfigError("--records names what --paper draws; give --paper FOLDER, too.")
     if options.record is None:
         raise ConfigError(
             "the following arguments are required: RECORD, or --paper FOLDER; see `saguaro figures --help`."
@@ -56,9 +64,16 @@ def _paper(options: argparse.Namespace) -> int:
     if options.paper.exists() and not options.paper.is_dir():
         raise ConfigError(f"{options.paper} is a file; --paper names a folder.")
 
+    if options.records is not None and not options.records.is_dir():
+        raise ConfigError(f"--records {options.records} is no folder; it names one with records.")
+
     from saguaro.figures.draw import draw_all
+    from saguaro.figures.measured import measured
     from saguaro.figures.series import every
 
-    for path in draw_all(every(), options.paper):
+    own, missing = measured(options.records) if options.records is not None else ([], [])
+    for path in draw_all([*every(), *own], options.paper):
         print(f"written: {path}")
+    for words in missing:
+        print(f"not drawn: {words}")
     return 0

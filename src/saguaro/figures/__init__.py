@@ -1,8 +1,9 @@
-"""The paper's Figures 3 to 7 again: what is published, and what the simulator makes of the same hardware.
+"""The paper's Figures 3 to 7 again: what is published, what the simulator makes of it, and what this engine measured.
 
     series      the numbers of each figure, published and simulated
     saguaro_c   Figure 5's trade-off by exact sums over made-up laws
+    measured    the same figures from records of this engine
     draw        numbers in, pictures out
 
-Records of our own runs have their picture in `bench/frontier.py`. Tests: tests/figures/.
+The picture of one record is in `bench/frontier.py`. Tests: tests/figures/.
 """

@@ -1,13 +1,14 @@
 """Figures of numbers as SVG and PNG, with the numbers beside them as JSON.
 
-Published points are hollow markers without a line, simulated ones solid lines; markers tell lines apart in black and
-white. matplotlib is imported when a picture is drawn (extra `figures`). Must not know: what numbers mean.
-Tests: tests/figures/test_draw.py.
+Points that were read or measured are hollow markers without a line, simulated and fitted ones lines; markers and dashes
+tell lines apart in black and white. matplotlib is imported when a picture is drawn (extra `figures`). Must not know:
+what numbers mean. Tests: tests/figures/test_draw.py.
 """
 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#555555")
 MARKERS = ("o", "s", "D", "^", "v", "P")
-NOTE = "hollow: read off the paper's figures; lines: simulated"
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+NOTE_WIDTH = 52
+"""Letters of the words above each panel."""
 
 
 def draw_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
@@ -46,7 +49,8 @@ def draw_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
                 canvas.subplots(1, len(figure.panels), squeeze=False)[0], figure.panels, strict=True
             ):
                 _panel(axes, panel)
-            canvas.suptitle(f"{figure.message}\n{NOTE}", fontsize=9.5)
+            words = (textwrap.fill(each, NOTE_WIDTH * len(figure.panels)) for each in (figure.message, figure.note))
+            canvas.suptitle("\n".join(words), fontsize=9.5)
             for suffix in (".svg", ".png"):
                 path = folder / f"{figure.name}{suffix}"
                 canvas.savefig(path, dpi=160, metadata={"Date": None} if suffix == ".svg" else {})
@@ -58,26 +62,34 @@ def draw_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    """Lines of one thing, published and simulated, share colour and marker."""
+    """Lines of one thing, read and simulated, share colour and marker."""
     styles: dict[str, int] = {}
     for line in panel.lines:
-        place = styles.setdefault(line.label.split(",")[0], len(styles)) % len(COLOURS)
-        colour, marker = COLOURS[place], MARKERS[place]
+        place = styles.setdefault(line.label.split(",")[0], len(styles))
+        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
         axes.plot(
             line.x, line.y, color=colour, marker=marker, label=line.label, linewidth=1.5,
-            markersize=6 if line.published else 3.5, markerfacecolor="none" if line.published else colour,
-            linestyle="none" if line.published else "-",
+            markersize=6 if line.hollow else 3.5, markerfacecolor="none" if line.hollow else colour,
+            linestyle="none" if line.hollow else DASHES[place % len(DASHES)],
         )  # fmt: skip
-    if panel.logarithmic:
+        for x, low, high in zip(line.x, line.low, line.high, strict=False):
+            axes.plot((x, x), (low, high), color=colour, linewidth=1.0)
+        for x, y, note in zip(line.x, line.y, line.notes, strict=False):
+            axes.annotate(note, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=7, color=colour)
+    if panel.logarithmic or panel.doubling:
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
+    if panel.logarithmic:
         axes.set_yscale("log")
-    else:
+    if panel.from_zero and not panel.logarithmic:
         axes.set_ylim(bottom=0)
     if panel.ticks:
         axes.set_xticks(range(len(panel.ticks)), panel.ticks, fontsize=8)
+        axes.set_xlim(-0.5, len(panel.ticks) - 0.5)
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=7.5)
+    if len(panel.lines) > 1:
+        axes.legend(frameon=False, fontsize=7.5)

@@ -35,37 +35,48 @@ from saguaro.theory.speedup import long_run_hit_rate
 
 K, F = COMMITTED_LOOKAHEAD, COMMITTED_FAN_OUT
 GPUS = {"ar": 4, "sd": 4, "ssd": 5}
+PAPER_NOTE = "hollow: read off the paper's figures; lines: simulated"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points with a name; `published` ones are the paper's."""
+    """Points with a name. `hollow` ones were read or measured and have no line; `low` and `high` are the ends of their
+    bars, and `notes` stand beside them, where there are any.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    published: bool
+    hollow: bool
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes; `doubling` has x alone in powers of two. `ticks` name whole numbers of x; y begins at zero
+    unless it is logarithmic or not to.
+    """
 
     title: str
     x: str
     y: str
     lines: tuple[Line, ...]
     logarithmic: bool = False
+    doubling: bool = False
     ticks: tuple[str, ...] = ()
+    from_zero: bool = True
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the paper: its name, what it shows, and its panels."""
+    """One figure: its name, what it shows, its panels, and what its marks mean."""
 
     name: str
     message: str
     panels: tuple[Panel, ...]
+    note: str = PAPER_NOTE
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -103,7 +114,7 @@ def figure_3(fitted: Fitted, rounds: int) -> Figure:
         (
             Panel("after the primary", axis, "miss rate", tuple(primary), logarithmic=True),
             Panel("after the backup", axis, "miss rate", tuple(backup), logarithmic=True),
-            Panel("in the long run", axis, "hit rate", tuple(overall)),
+            Panel("in the long run", axis, "hit rate", tuple(overall), doubling=True),
         ),
     )
 
@@ -177,8 +188,8 @@ def figure_6(fitted: Fitted, rounds: int) -> Figure:
         "figure-6",
         "A fast fallback wins from a small batch on; more draft devices help a large one",
         (
-            Panel("fallbacks", "batch", "tokens/s of a sequence", tuple(lines)),
-            Panel("batch 16, fast fallback", "draft devices", "tokens/s of a sequence", right),
+            Panel("fallbacks", "batch", "tokens/s of a sequence", tuple(lines), doubling=True),
+            Panel("batch 16, fast fallback", "draft devices", "tokens/s of a sequence", right, doubling=True),
         ),
     )
 
