@@ -6,10 +6,10 @@ from saguaro.algorithm.odds import Guesses
 from saguaro.algorithm.options import Sampling
 from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
 from saguaro.engine.draft_row import DraftRow
-from saguaro.engine.metrics import PassTimes
 from saguaro.errors import ProtocolError
 from saguaro.paging import PagePool, PrefixCache
 from saguaro.protocol.messages import Admit, Configure, Decided, Taken
+from saguaro.theory.step_times import PassTimes
 from saguaro.transport.loopback import Loopback
 
 SETTINGS = Configure(2, False, False, 1.0, 0, False, tree=4)

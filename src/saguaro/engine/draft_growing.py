@@ -13,9 +13,9 @@ from saguaro.engine.branch import Branch
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_tree import RowTree
 from saguaro.engine.draft_work import Work, branch_work
-from saguaro.engine.metrics import PassTimes
 from saguaro.paging import PagePool
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Configure
+from saguaro.theory.step_times import PassTimes
 from saguaro.transport.base import DraftPort, Entry
 
 SIBLINGS = 8
