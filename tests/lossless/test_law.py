@@ -67,7 +67,7 @@ def p_value(counts: np.ndarray, law: np.ndarray) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 
-@pytest.mark.parametrize("draws", [4_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("draws", [3_840, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", FAN_OUTS)
 @pytest.mark.parametrize("saguaro_c", [None, 0.4])
 def test_rejection_follows_the_law(kind: str, saguaro_c: float | None, draws: int) -> None:
