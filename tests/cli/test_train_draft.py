@@ -5,7 +5,7 @@ import json
 import pytest
 
 TARGET = "toy:llama?seed=0&vocab=300&layers=2&hidden=32&ffn=64"
-SMALL = ("--max-tokens", 8, "--held-out", 2, "--context", 32, "--steps", 2, "--channel", "loopback")
+SMALL = ("--max-tokens", 8, "--held-out", 2, "--context", 32, "--steps", 2)
 
 
 @pytest.fixture
@@ -73,6 +73,9 @@ def test_ctrl_c_is_noted_once_and_interrupts_the_second_time():
         (("--epochs", "2"), "not both"),
         (("--minutes", "-1"), "above 0"),
         (("--train-device", "cpu:99"), "does not exist"),
+        (("--states", "1"), "--keep-states"),
+        (("--stored", "int8", "--train", "all"), "whole and not learn"),
+        (("--head-rows", "5", "--train", "head"), "does not learn"),
         (("--lookahead", "3"), "unknown option '--lookahead'"),
         (("--out", "/no/such/folder/draft"), "make it first"),
         (("--prompts", "/no/such/file"), "does not exist"),

@@ -1,13 +1,11 @@
 """A toy target, prompts, and one distillation of it that several tests look at."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from saguaro import LLM
 from saguaro.config import EngineConfig
 from saguaro.engine.resolve import resolve
 from saguaro.models.checkpoint import open_checkpoint
@@ -67,7 +65,6 @@ def ask(folder: Path, *, target: str = TARGET, source: str | None = None, **chan
         "threads": 1,
         "command": "saguaro train-draft ...",
         "facts": {"machine": {}, "versions": {}},
-        "open_llm": partial(LLM, target, **ENGINE),
     } | changes
     return Asked(layers=check_start(opened, start, values["train"]), **values)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def test_positions_are_counted_as_chains_go() -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
     asked = ask(
         tmp_path_factory.mktemp("head"), target=TARGET, prompts=PROMPTS, held_out=HELD_OUT, train=TRAINING,
-        plan=resolve(EngineConfig.from_options(TARGET, **LONE)), open_llm=partial(LLM, TARGET, **LONE),
+        plan=resolve(EngineConfig.from_options(TARGET, **LONE)),
     )  # fmt: skip
     record = distil(asked, Heard())
     assert record is not None

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from saguaro.training import loss
 from saguaro.training.curve import by_position
-from saguaro.training.loss import Laws, backward, kl, taken
+from saguaro.training.loss import Laws, backward, kl, pull, taken
 
 
 def laws_of(p_RV, *, k=None, column_V=None, own=None) -> Laws:
@@ -108,3 +108,38 @@ def test_sampled_positions_weigh_by_what_a_draft_would_have_drawn():
     overlap = torch.tensor([0.75, 0.2, 0.75, 0.8])
     passes = torch.tensor([0.5, 1.0, 1.0, 1.0])
     assert by_position(overlap, passes, [2, 2])[1] == pytest.approx(0.6)
+
+
+def test_the_pull_is_the_gradient_of_the_relative_distance(some):
+    p = some[1]
+    generator = torch.Generator().manual_seed(2)
+    hidden, target = (torch.randn(7, 5, generator=generator) for _ in range(2))
+    hidden.requires_grad_()
+    (3.0 * ((hidden - target).square().sum(-1) / target.square().sum(-1)).mean()).backward()
+    torch.testing.assert_close(pull(hidden, target, 3.0), hidden.grad)
+    head, laws = torch.randn(9, 5, generator=generator), laws_of(p)
+    gradients = []
+    for extra in (None, torch.ones(7, 5)):
+        start = hidden.detach().clone().requires_grad_()
+        backward(start * 1, head, laws, compute=torch.float32, pull_RH=extra)
+        gradients.append(start.grad)
+    torch.testing.assert_close(gradients[1] - gradients[0], torch.ones(7, 5))
+
+
+def test_raised_logits_are_those_of_more_rows(some):
+    """A row that stands for three has its logit raised by log 3."""
+    _, p = some
+    generator = torch.Generator().manual_seed(4)
+    hidden, head = torch.randn(7, 5, generator=generator), torch.randn(9, 5, generator=generator)
+    laws = laws_of(p, k=6)
+    whole, part = hidden.clone().requires_grad_(), hidden.clone().requires_grad_()
+    more = torch.cat([head, head[-1:], head[-1:]])
+    unnamed = Laws(laws.columns_RK.where(laws.columns_RK < 8, -1), laws.p_RK, laws.rest_R, laws.own_R, laws.p_own_R)
+    raised = torch.zeros(9)
+    raised[-1] = torch.log(torch.tensor(3.0))
+    losses = [
+        backward(whole * 1, more, unnamed, compute=torch.float32),
+        backward(part * 1, head, unnamed, compute=torch.float32, raise_N=raised),
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    torch.testing.assert_close(part.grad, whole.grad, rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Shards of texts and laws: jobs, cuts, what is kept of a law, and that nothing is made twice."""
+"""Jobs, cuts, and what is kept of a law."""
 
 import pytest
 import torch
@@ -6,17 +6,13 @@ from tests.training.conftest import TARGET
 
 from saguaro.models.build import build_model, make_ops
 from saguaro.models.checkpoint import open_checkpoint
-from saguaro.training.laws import Reader, laws_of, write_laws
-from saguaro.training.texts import SHARD, Text, pieces, plan_jobs, read, shards_of, write_texts
+from saguaro.training.laws import Reader, laws_of, likeliest
+from saguaro.training.texts import SHARD, Text, pieces, plan_jobs, shards_of
 
 
 @pytest.fixture(scope="module")
 def model():
     return build_model(open_checkpoint(TARGET), make_ops("native", "float32"))
-
-
-def nobody():
-    raise AssertionError("the model is not needed")
 
 
 def test_jobs_are_a_function_of_the_seed():
@@ -60,25 +56,12 @@ def test_laws_of_a_table_model_are_the_table():
     assert torch.equal(found, expected)
 
 
-def test_shards_that_are_there_are_not_made_again(tmp_path, model):
-    counts = []
-    own = [("00000", [Text((1, 2, 3), 1), Text((4, 5), 1)])]
-    options = {"max_tokens": 4, "goes_on": lambda name: True, "on_shard": lambda *count: counts.append(count)}
-    assert write_texts(tmp_path, own, nobody, **options) == ["00000"]
-    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert write_texts(tmp_path, own, nobody, **options) == ["00000"]
-    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
-    assert counts == [(2, 3), (2, 3)]
-    assert read(tmp_path / "texts-00000.safetensors") == [Text((1, 2, 3), 1), Text((4, 5), 1)]
-    laws = {"top_k": lambda name: 3, "on_shard": lambda count: None}
-    assert write_laws(tmp_path, ["00000"], nobody, goes_on=lambda name: False, **laws) == []
-    assert write_laws(tmp_path, ["00000"], lambda: model, goes_on=lambda name: True, **laws) == ["00000"]
-    assert write_laws(tmp_path, ["00000"], nobody, goes_on=lambda name: False, **laws) == ["00000"]
-
-
-def test_time_that_is_over_ends_it_before_the_next_shard(tmp_path):
-    shards = [(name, [Text((1, 2), 1)]) for name in ("first", "second")]
-    done = write_texts(
-        tmp_path, shards, nobody, max_tokens=4, goes_on=lambda name: name == "first", on_shard=lambda *count: None
-    )
-    assert done == ["first"]
+@pytest.mark.parametrize(("vocab", "k"), [(64 * 40, 8), (64 * 40, 11), (100, 8)])
+def test_the_likeliest_are_found_by_columns(vocab, k):
+    logits = torch.randn(5, vocab, generator=torch.Generator().manual_seed(vocab + k))
+    logits[0, :6] = 9.0 + torch.arange(6)  # several of one block, and of one column below
+    logits[1, 3::40] += 5.0
+    values, ids = likeliest(logits, k)
+    expected = logits.topk(k, dim=-1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(ids, expected.indices)

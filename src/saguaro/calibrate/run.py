@@ -294,7 +294,8 @@ def pair(plan: Plan) -> Pair:
     """The pair of a plan."""
     assert plan.draft is not None
     hub = Path(plan.hub_cache) if plan.hub_cache else None
-    target, draft = (open_checkpoint(each.source, hub_cache=hub) for each in (plan.target, plan.draft))
+    target = open_checkpoint(plan.target.source, hub_cache=hub)
+    draft = open_checkpoint(plan.draft.source, hub_cache=hub, target=target)
     return pair_of(target, draft, dtype=plan.target.dtype, draft_dtype=plan.draft.dtype)
 
 

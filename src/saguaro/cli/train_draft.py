@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -26,13 +25,13 @@ from saguaro.config import EngineConfig
 from saguaro.device import parse_device
 from saguaro.errors import ConfigError
 from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place
-from saguaro.training.settings import PRECISIONS, TRAINED, DataSettings, TrainSettings
+from saguaro.training.settings import PRECISIONS, STORED, TRAINED, DataSettings, TrainSettings
 from saguaro.workloads import dataset_name, read_prompts
 
 if TYPE_CHECKING:
     from saguaro.training.run import Asked
 
-KEPT = ("target", "target_device", "dtype", "max_batch", "max_model_len", "kv_memory", "channel")
+KEPT = ("target", "target_device", "dtype", "max_model_len")
 """Engine flags that matter to a target that writes texts alone."""
 ENDED = "stopped; what is done lies in {work}, and the same command goes on there."
 
@@ -85,8 +84,16 @@ def _add_data(parser: Parser) -> None:
         top_k="tokens of the target's law that are kept at each position",
         held_out="prompts held out for the curve, taken from the others unless --validation is given",
         context="longest piece that is learnt at once, in tokens",
+        rows="texts that the target writes at once",
         seed="key of outputs, order and packing",
     )
+    group.add_argument(
+        "--keep-states", action="store_true", help="keep the target's last states beside its laws, for --states"
+    )
+    group.add_argument(
+        "--texts", type=at_least_one, metavar="N",
+        help="learn from the first N texts, rounded up to whole shards of 64 (default all)",
+    )  # fmt: skip
     group.add_argument(
         "--validation", metavar="FILE", help="prompts held out for the curve, instead of some of --prompts"
     )
@@ -105,6 +112,10 @@ def _add_model(parser: Parser) -> None:
     group.add_argument(
         "--draft-vocab", type=at_least_one, metavar="N",
         help="a head of the N tokens that the target's laws give most mass, with its map",
+    )  # fmt: skip
+    group.add_argument(
+        "--head-rows", type=at_least_one, metavar="N",
+        help="compute about N rows of a head that does not learn in each step, chosen anew (default: all)",
     )  # fmt: skip
     group.add_argument(
         "--train", dest="trained", default=TrainSettings.trained, metavar="|".join(TRAINED),
@@ -135,6 +146,7 @@ def _add_training(parser: Parser) -> None:
         group,
         given,
         data_share="part of --minutes for texts and laws at most",
+        states="weight of the distance between the last states of draft and target, beside KL",
         lr="highest learning rate; it rises shortly and falls by half a cosine",
         weight_decay="of matrices",
         clip="largest norm of a gradient",
@@ -143,7 +155,11 @@ def _add_training(parser: Parser) -> None:
     known = "|".join(PRECISIONS)
     group.add_argument("--precision", default=given.precision, metavar=known, help="of products (default float32)")
     group.add_argument(
-        "--stored", default=given.stored, metavar=known, help="of the tensors written (default bfloat16)"
+        "--stored",
+        default=given.stored,
+        metavar="|".join(STORED),
+        help="of the tensors written (default bfloat16); int8 leaves embedding and head to the target, and runs beside "
+        "that target alone",
     )
     group.add_argument("--train-device", default="cpu", metavar="X", help="cores that train: cpu, cpu:0, cpu:0-1")
 
@@ -187,6 +203,8 @@ def _asked(options: argparse.Namespace) -> Asked:
     check_place(options.out)
     options.temperatures = tuple(options.temperatures)
     data = DataSettings(**{field.name: getattr(options, field.name) for field in fields(DataSettings)})
+    if options.states and not options.keep_states:
+        raise ConfigError("--states needs the target's states beside its laws; give --keep-states, too.")
     train = TrainSettings(**{field.name: getattr(options, field.name) for field in fields(TrainSettings)})
     threads = parse_device(options.train_device).threads
     checked = check_engine(EngineConfig.from_options(**engine, mode="ar"))
@@ -200,11 +218,10 @@ def _asked(options: argparse.Namespace) -> Asked:
 
     hub = folders().get("hub_cache")
     target = open_checkpoint(checked.plan.target.source, hub_cache=hub)
-    source = target if options.source is None else open_checkpoint(options.source, hub_cache=hub)
+    source = target if options.source is None else open_checkpoint(options.source, hub_cache=hub, target=target)
     if train.eagle3:
         check_head(target, source, train)
     layers = check_start(target, source, train)
-    from saguaro import LLM
     from saguaro.bench.machine import machine, versions
     from saguaro.training.run import Asked
 
@@ -227,7 +244,6 @@ def _asked(options: argparse.Namespace) -> Asked:
         threads=threads,
         command=shlex.join(["saguaro", *sys.argv[1:]]),
         facts={"machine": machine(), "versions": versions()},
-        open_llm=partial(LLM, **engine, mode="ar", **folders()),
     )
 
 

@@ -45,7 +45,7 @@ def load(place: Placement, plan: Plan, **head: Any) -> CausalLM:
     """The model of a placement, packed for its dtype. `head`: what `build_model` is told of a short head."""
     hub = Path(plan.hub_cache) if plan.hub_cache else None
     cache = Path(plan.cache_dir) if plan.cache_dir else None
-    checkpoint = open_checkpoint(place.source, hub_cache=hub)
+    checkpoint = open_checkpoint(place.source, hub_cache=hub, target=plan.target.source)
     return build_model(checkpoint, ops_of(place), max_positions=place.max_positions + 64, cache_dir=cache, **head)
 
 

@@ -128,7 +128,7 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     dtype = _dtype(config.dtype, config.target)
     draft = None
     if config.draft is not None and config.mode != "ar":
-        draft = open_checkpoint(config.draft, hub_cache=hub)
+        draft = open_checkpoint(config.draft, hub_cache=hub, target=target)
         if draft.config.eagle3 is None:
             difference = compare(target.signature(), draft.signature())
             if difference is not None:

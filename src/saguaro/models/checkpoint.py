@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +26,16 @@ from saguaro.models.tokenizer_files import copy_files
 from saguaro.models.vocabulary import Signature, directory_signature, directory_stop_ids, gguf_signature
 from saguaro.models.weights.gguf import GgufWeights, gguf_config
 from saguaro.models.weights.gguf_header import MAGIC, GgufFile
-from saguaro.models.weights.names import DRAFT_TO_TARGET, TARGET_TO_DRAFT, is_harmless, parameters
+from saguaro.models.weights.names import DRAFT_TO_TARGET, TARGET_TO_DRAFT, from_gguf_name, is_harmless, parameters
 from saguaro.models.weights.safetensors import SafetensorsWeights
-from saguaro.models.weights.source import WeightSource, check_names
+from saguaro.models.weights.source import Stored, WeightSource, check_names
 
 if TYPE_CHECKING:
     import torch
 
-TOY = "toy:"
+TOY, SHIPPED = "toy:", "shipped:"
+BORROWED = "borrowed_embedding"
+"""The key of a config.json whose model leaves embedding and head to its target."""
 SAMPLES, SAMPLE_BYTES = 64, 4096
 
 
@@ -84,6 +86,10 @@ class Checkpoint(ABC):
         """
         return None
 
+    def stored(self, name: str) -> Stored | None:
+        """Where a tensor lies, by canonical name; None where no file holds it as it is."""
+        return None
+
     def save_tokenizer(self, directory: Path) -> None:
         """Write the tokenizer's files into a directory, for a model that shares the vocabulary."""
         self.tokenizer().save(directory)
@@ -117,7 +123,7 @@ class DirectoryCheckpoint(Checkpoint):
     def fingerprint(self) -> str:
         """Of config.json and of samples of every weight file."""
         files = SafetensorsWeights(self._directory).files
-        return fingerprint_of([self._directory / "config.json", *files])
+        return file_digest([self._directory / "config.json", *files])
 
     def weights(self) -> WeightSource:
         """From safetensors."""
@@ -128,6 +134,10 @@ class DirectoryCheckpoint(Checkpoint):
     def draft_ids(self) -> list[int] | None:
         """By the tensor `d2t`."""
         return None if self._config.draft_vocab is None else own_ids(self.weights(), self._config, where=self.source)
+
+    def stored(self, name: str) -> Stored | None:
+        """In one of the safetensors files."""
+        return SafetensorsWeights(self._directory).place(name)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -163,13 +173,20 @@ class GgufCheckpoint(Checkpoint):
     @cached_property
     def fingerprint(self) -> str:
         """Of samples of the file."""
-        return fingerprint_of(self._file.paths)
+        return file_digest(self._file.paths)
 
     def weights(self) -> WeightSource:
         """Dequantised as they are read."""
         weights = GgufWeights(self._file, self._config)
         check_tensors(weights, self._config, where=str(self._path))
         return weights
+
+    def stored(self, name: str) -> Stored | None:
+        """In the file, or one of its splits."""
+        info = next((info for own, info in self._file.tensors.items() if from_gguf_name(own) == name), None)
+        if info is None:
+            return None
+        return Stored(info.path, info.offset, info.num_bytes, info.type_name, info.shape)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -206,6 +223,10 @@ class TruncatedCheckpoint(Checkpoint):
         """The inner one and the number of layers."""
         return f"{self.inner.fingerprint}-{self._num_layers}"
 
+    def stored(self, name: str) -> Stored | None:
+        """The inner one."""
+        return self.inner.stored(name)
+
     def weights(self) -> WeightSource:
         """The inner ones; the tensors of the layers left out are not read."""
         return self.inner.weights()
@@ -227,13 +248,17 @@ class TruncatedCheckpoint(Checkpoint):
         return self.inner.signature()
 
 
-def open_checkpoint(source: str, *, hub_cache: Path | None = None, download: bool = True) -> Checkpoint:
+def open_checkpoint(
+    source: str, *, hub_cache: Path | None = None, download: bool = True, target: Checkpoint | str | None = None
+) -> Checkpoint:
     """Open a model.
 
     Args:
-        source: a directory, a .gguf file, a hub id (`organisation/name[@revision]`) or `toy:...`.
+        source: a directory, a .gguf file, a hub id (`organisation/name[@revision]`), `toy:...`, or `shipped:NAME` for
+            a draft that comes with the package.
         hub_cache: the hub's cache folder; None is the standard place.
         download: fetch a hub id that is not in the cache.
+        target: of a draft, the model beside which it runs: some drafts borrow its embedding (`borrowed.py`).
 
     Raises:
         ConfigError: nothing of that name, an unknown architecture or feature.
@@ -243,11 +268,16 @@ def open_checkpoint(source: str, *, hub_cache: Path | None = None, download: boo
         from saguaro.models.toy import open_toy
 
         return open_toy(source, open_inner=lambda path: open_checkpoint(path, hub_cache=hub_cache, download=download))
+    lender = partial(_lender, target, hub_cache=hub_cache, download=download)
+    if source.startswith(SHIPPED):
+        from saguaro.models.borrowed import shipped_path
+
+        return _open_directory(shipped_path(source), source, lender)
     path = Path(source).expanduser()
     if os.path.isfile(path):  # unlike Path.is_file, false for what can be no path at all
         return _open_file(path, source)
     if os.path.isdir(path):
-        return _open_directory(path, source)
+        return _open_directory(path, source, lender)
     if not hub.is_hub_id(source):
         raise ConfigError(
             f"there is no model {source!r}: no such directory or file, and neither a hub id (organisation/name) "
@@ -256,7 +286,12 @@ def open_checkpoint(source: str, *, hub_cache: Path | None = None, download: boo
     found = hub.find_cached(source, cache=hub_cache)
     if found is None and not download:
         raise ConfigError(f"there is no directory {source!r}, and no model of that name in the hub's cache.")
-    return _open_directory(found or hub.fetch(source, cache=hub_cache), source)
+    return _open_directory(found or hub.fetch(source, cache=hub_cache), source, lender)
+
+
+def _lender(target: Checkpoint | str | None, *, hub_cache: Path | None, download: bool) -> Checkpoint | None:
+    """The model that a draft may borrow from, opened."""
+    return open_checkpoint(target, hub_cache=hub_cache, download=download) if isinstance(target, str) else target
 
 
 def probe(source: str, *, hub_cache: Path | None = None) -> ModelConfig | None:
@@ -284,7 +319,7 @@ def _open_file(path: Path, source: str) -> Checkpoint:
     raise WeightsError(f"{source!r} is not a model: a GGUF file begins with 'GGUF', this one does not.")
 
 
-def _open_directory(path: Path, source: str) -> Checkpoint:
+def _open_directory(path: Path, source: str, lender: Callable[[], Checkpoint | None]) -> Checkpoint:
     if not (path / "config.json").exists():
         files = sorted(path.glob("*.gguf"))
         firsts = [file for file in files if "-of-" not in file.name or "-00001-of-" in file.name]
@@ -295,8 +330,11 @@ def _open_directory(path: Path, source: str) -> Checkpoint:
             raise ConfigError(f"{source!r} holds several GGUF files; name one of them: {names}.")
     content = _read_json(path / "config.json")
     if content is not None:
+        from saguaro.models.borrowed import BorrowingCheckpoint
         from saguaro.models.eagle3_checkpoint import Eagle3Checkpoint, is_head
 
+        if BORROWED in content:
+            return BorrowingCheckpoint(path, content, source=source, target=lender())
         if is_head(path, content):
             return Eagle3Checkpoint(path, content, source=source)
     return DirectoryCheckpoint(path, source=source)
@@ -337,7 +375,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def fingerprint_of(paths: list[Path]) -> str:
+def file_digest(paths: list[Path]) -> str:
     """Hash of names, sizes, times and of some pages spread over every file; reads a quarter of a megabyte a file."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.models.checkpoint import Checkpoint, check_tensors, fingerprint_of, own_ids
+from saguaro.models.checkpoint import Checkpoint, check_tensors, file_digest, own_ids
 from saguaro.models.config import ModelConfig
 from saguaro.models.eagle3_shape import Eagle3Shape
 from saguaro.models.tokenizer import TextCodec
@@ -194,7 +194,7 @@ class Eagle3Checkpoint(Checkpoint):
     @cached_property
     def fingerprint(self) -> str:
         """Of config.json and of samples of every weight file."""
-        return fingerprint_of([self._directory / "config.json", *self._raw.files])
+        return file_digest([self._directory / "config.json", *self._raw.files])
 
     def weights(self) -> WeightSource:
         """Canonical names."""

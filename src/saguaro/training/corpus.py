@@ -56,6 +56,9 @@ class Corpus:
     Args:
         folder: of the shards.
         names: which of them.
+
+    Attributes:
+        states_PH: the target's last states at every position (`laws.unit`), where all shards have them.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
@@ -64,6 +67,8 @@ class Corpus:
         self.ids_PK, self._log_p_PK, self._rest_P, self._own_P = (
             torch.cat([each[field] for each in laws]) for field in ("ids", "log_p", "rest", "own")
         )
+        kept = [each["states"] for each in laws if "states" in each]
+        self.states_PH = torch.cat(kept) if len(kept) == len(laws) else None
         self.counts = [len(text.tokens) - text.start for text in self.texts]
         self.following_P = torch.tensor([token for text in self.texts for token in text.tokens[text.start :]])
 

@@ -16,11 +16,14 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from saguaro.models.checkpoint import Checkpoint
+from saguaro.models.borrowed import borrowed_names, digest
+from saguaro.models.checkpoint import BORROWED, Checkpoint
 from saguaro.models.config_json import config_json
+from saguaro.models.weights.int8_rows import from_rows, to_rows
 from saguaro.training.draft_vocabulary import d2t
 from saguaro.training.folder import RECORD
 from saguaro.training.head_student import HeadStudent
+from saguaro.training.settings import BORROWING
 from saguaro.training.student import Student
 
 WEIGHTS = "model.safetensors"
@@ -32,11 +35,23 @@ def stored_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def round_to(student: Student | HeadStudent, dtype: torch.dtype) -> None:
+def own_tensors(student: Student | HeadStudent) -> dict[str, torch.Tensor]:
+    """What a student that borrows its embedding keeps: layers and the last norm."""
+    borrowed = borrowed_names(student.config)
+    return {name: value for name, value in student.state_dict().items() if name not in borrowed}
+
+
+def round_to(student: Student | HeadStudent, stored: str) -> None:
     """Make the weights what they will be after storing, so that what is measured is what is written."""
     with torch.no_grad():
+        if stored == BORROWING:
+            own = own_tensors(student)
+            rows = to_rows(own.items())
+            for name, value in own.items():
+                value.copy_(from_rows(name, rows))
+            return
         for parameter in student.parameters():
-            parameter.copy_(parameter.to(dtype).float())
+            parameter.copy_(parameter.to(stored_dtype(stored)).float())
 
 
 def write(
@@ -50,18 +65,24 @@ def write(
 ) -> None:
     """Write the directory beside its place, then put it there. `config`: of what is no model of its own."""
     dtype = str(record["training"]["stored"])
-    tensors = {
-        name: value.detach().to(stored_dtype(dtype)).cpu().contiguous() for name, value in student.state_dict().items()
-    }
+    borrows = dtype == BORROWING
+    if borrows:
+        tensors = to_rows(own_tensors(student).items())
+    else:
+        values = student.state_dict().items()
+        tensors = {name: value.detach().to(stored_dtype(dtype)).cpu().contiguous() for name, value in values}
     if draft_ids_N is not None:
         tensors["d2t"] = d2t(draft_ids_N)
     if config is None:
         config = config_json(student.config, draft_vocab=None if draft_ids_N is None else len(draft_ids_N), dtype=dtype)
+    if borrows:
+        config = {**config, BORROWED: {"target": Path(target.source).name, "digest": digest(target)}}
     staging = out.with_name(out.name + ".writing")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
     save_file(tensors, staging / WEIGHTS, metadata={"format": "pt"})
-    target.save_tokenizer(staging)
+    if not borrows:
+        target.save_tokenizer(staging)
     (staging / "config.json").write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
     (staging / RECORD).write_text(json.dumps(dict(record), indent=1) + "\n", encoding="utf-8")
     (staging / "README.md").write_text(card(record), encoding="utf-8")

@@ -19,18 +19,21 @@ from saguaro.training import saved
 from saguaro.training.corpus import Rows
 from saguaro.training.curve import Curve
 from saguaro.training.head_student import HeadStudent
-from saguaro.training.loss import backward
+from saguaro.training.loss import Laws, backward, pull
+from saguaro.training.sampled_head import SampledHead
 from saguaro.training.settings import DEFAULT_EPOCHS, TrainSettings
 from saguaro.training.student import Student
 
 WARM_UP = 0.03
 """Part of the run in which the learning rate rises."""
-LOWEST = 0.05
+LOWEST = 0.01
 """The last learning rate, as a part of the highest."""
 POINTS = 8
 """The curve is measured so many times, evenly over the run, and once before."""
 SAVE_SECONDS = 60.0
 SMOOTH = 0.95
+BETAS = (0.9, 0.98)
+"""Of AdamW: steps are small, so that squares are averaged over more of them than is usual."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Training:
         budget: seconds until it ends; None counts steps only.
         on_step: told after each step. on_curve: told each point, as plain values.
         should_stop: asked between steps; True saves and ends.
+        sampled: chooses rows of the head for each step; None computes all.
+        norm_H: weights of the target's last norm, where its states are imitated.
         clock: seconds.
         learn: makes the gradients of the rows of some numbers; returns the loss and the places that were learnt. By
             default the KL of the student's logits at every place.
@@ -75,6 +80,8 @@ class Training:
     on_step: Callable[[Report], None] = lambda report: None
     on_curve: Callable[[dict[str, Any]], None] = lambda point: None
     should_stop: Callable[[], bool] = lambda: False
+    sampled: SampledHead | None = None
+    norm_H: torch.Tensor | None = None
     clock: Callable[[], float] = time.monotonic
     learn: Callable[[Sequence[int]], tuple[float, int]] | None = None
     step: int = 0
@@ -92,7 +99,7 @@ class Training:
             {"params": matrices, "weight_decay": self.settings.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        self._optimiser = torch.optim.AdamW(groups, lr=self.settings.lr, betas=(0.9, 0.95), eps=1e-8)
+        self._optimiser = torch.optim.AdamW(groups, lr=self.settings.lr, betas=BETAS, eps=1e-8, fused=True)
         longest = max(1, max(sum(piece.end - piece.begin for piece in row) for row in self.rows.rows))
         self._rows_a_batch = max(1, self.settings.batch_tokens // longest)
         self._steps_an_epoch = len(self.rows.batches(0, self._rows_a_batch))
@@ -190,8 +197,26 @@ class Training:
         hidden_BTH = self.student(batch.tokens_BT.to(device), batch.positions_BT.to(device), batch.text_BT.to(device))
         hidden_RH = hidden_BTH.flatten(0, 1)[batch.wanted_R.to(device)]
         laws = self.rows.corpus.laws(batch.laws_R, self.column_V).to(device)
-        loss = backward(hidden_RH, self.student.head_weight, laws, compute=self.student.compute)
+        loss = self._backward(hidden_RH, laws, self._pull(hidden_RH, batch.laws_R))
         return loss, len(batch.laws_R)
+
+    def _backward(self, hidden_RH: torch.Tensor, laws: Laws, pull_RH: torch.Tensor | None) -> float:
+        """The loss of a step; its gradient is added to all that learns."""
+        compute = self.student.compute
+        if self.sampled is None:
+            return backward(hidden_RH, self.student.head_weight, laws, compute=compute, pull_RH=pull_RH)
+        chosen = self.sampled.choose(self.step, laws)
+        return backward(
+            hidden_RH, chosen.weight_SH, chosen.laws, compute=compute, raise_N=chosen.raise_S, pull_RH=pull_RH
+        )
+
+    def _pull(self, hidden_RH: torch.Tensor, laws_R: torch.Tensor) -> torch.Tensor | None:
+        """What draws the student's last states to the target's."""
+        states_PH = self.rows.corpus.states_PH
+        if not self.settings.states or states_PH is None or self.norm_H is None:
+            return None
+        target_RH = (states_PH[laws_R].float() * self.norm_H).to(hidden_RH.device)
+        return pull(hidden_RH, target_RH, self.settings.states)
 
     def _smoothed(self, loss: float) -> float:
         """The mean of the first losses, then one that forgets the older ones."""

@@ -57,7 +57,15 @@ def kl(logits_RN: torch.Tensor, laws: Laws) -> torch.Tensor:
     return cross_R - entropy_R
 
 
-def backward(hidden_RH: torch.Tensor, head_NH: torch.Tensor, laws: Laws, *, compute: torch.dtype) -> float:
+def backward(
+    hidden_RH: torch.Tensor,
+    head_NH: torch.Tensor,
+    laws: Laws,
+    *,
+    compute: torch.dtype,
+    raise_N: torch.Tensor | None = None,
+    pull_RH: torch.Tensor | None = None,
+) -> float:
     """Mean KL of R positions; its gradient is added to all that `hidden_RH` and the head depend on.
 
     A few positions at a time, so that logits never exist for a whole batch.
@@ -67,6 +75,8 @@ def backward(hidden_RH: torch.Tensor, head_NH: torch.Tensor, laws: Laws, *, comp
         head_NH: the head's parameter, with or without gradient.
         laws: of those positions.
         compute: dtype of the products.
+        raise_N: added to the logits (`sampled_head.py`).
+        pull_RH: a further gradient in the hidden states.
     """
     count = hidden_RH.shape[0]
     with torch.no_grad():
@@ -77,7 +87,10 @@ def backward(hidden_RH: torch.Tensor, head_NH: torch.Tensor, laws: Laws, *, comp
         for begin in range(0, count, CHUNK):
             part = slice(begin, min(count, begin + CHUNK))
             states_RH = hidden_RH[part].to(compute)
-            losses_R, slope_RN = slopes(head_logits(states_RH, weight_NH), laws.part(part.start, part.stop))
+            logits_RN = head_logits(states_RH, weight_NH)
+            if raise_N is not None:
+                logits_RN += raise_N
+            losses_R, slope_RN = slopes(logits_RN, laws.part(part.start, part.stop))
             total += float(losses_R.sum()) / count
             slope_RN = slope_RN.div_(count).to(compute)
             slope_RH[part] = (slope_RN @ weight_NH).float()
@@ -86,8 +99,15 @@ def backward(hidden_RH: torch.Tensor, head_NH: torch.Tensor, laws: Laws, *, comp
         if slope_NH is not None:
             gradient = slope_NH.to(head_NH.dtype)
             head_NH.grad = gradient if head_NH.grad is None else head_NH.grad + gradient
-    torch.autograd.backward(hidden_RH, slope_RH)
+    torch.autograd.backward(hidden_RH, slope_RH if pull_RH is None else slope_RH + pull_RH)
     return total
+
+
+def pull(hidden_RH: torch.Tensor, target_RH: torch.Tensor, weight: float) -> torch.Tensor:
+    """The gradient of weight * |h - t|^2 / |t|^2, in the mean over R positions."""
+    with torch.no_grad():
+        sizes_R1 = target_RH.square().sum(-1, keepdim=True).clamp(min=1e-9)
+        return (hidden_RH - target_RH) * (2 * weight / len(target_RH)) / sizes_R1
 
 
 def slopes(logits_RN: torch.Tensor, laws: Laws) -> tuple[torch.Tensor, torch.Tensor]:

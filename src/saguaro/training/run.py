@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +19,10 @@ import torch
 from saguaro.engine.build import load
 from saguaro.engine.resolve import Plan
 from saguaro.errors import ConfigError
-from saguaro.llm import LLM
+from saguaro.models.causal_lm import CausalLM
 from saguaro.models.checkpoint import Checkpoint
 from saguaro.models.eagle3_shape import usual_taps
+from saguaro.models.weights.names import FINAL_NORM
 from saguaro.training import export
 from saguaro.training.corpus import Corpus, Rows
 from saguaro.training.curve import Curve, measure
@@ -28,17 +30,17 @@ from saguaro.training.draft_vocabulary import columns, likeliest
 from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest
 from saguaro.training.head_run import HeadParts, head_parts
 from saguaro.training.head_student import HeadStudent
-from saguaro.training.laws import write_laws
 from saguaro.training.loop import Report, Training
+from saguaro.training.sampled_head import SampledHead
 from saguaro.training.settings import PARTS, TRAINING, DataSettings, TrainSettings
+from saguaro.training.shards import Shard, Shards
 from saguaro.training.start import student_config, student_tensors
 from saguaro.training.student import Student
-from saguaro.training.texts import HELD_OUT, Job, Text, pieces, plan_jobs, shards_of, write_texts
+from saguaro.training.texts import HELD_OUT, SHARD, Job, Text, pieces, plan_jobs, shards_of
+from saguaro.training.writer import Writer
 
 VALIDATION_TOP_K = 1024
 """Tokens of a law that are kept where acceptance is measured, so that little of it is missing."""
-TEXTS_SHARE = 0.55
-"""Of the time for data, the part that texts may take; reading laws takes about two thirds of the time of writing."""
 
 
 class Listener(Protocol):
@@ -66,7 +68,7 @@ class Asked:
     """What a distillation needs to know.
 
     Args:
-        plan: the target, resolved for generating without a draft.
+        plan: the target, resolved for running without a draft.
         target, source: opened; the source's layers are the student's first ones.
         layers: which of them (`start.check_start`).
         prompts, held_out: token ids.
@@ -77,7 +79,6 @@ class Asked:
         device: where the student learns; threads: of torch.
         command: how all this was asked, for the card.
         facts: machine and versions, for the record.
-        open_llm: makes the engine that writes texts.
     """
 
     plan: Plan
@@ -95,7 +96,6 @@ class Asked:
     threads: int
     command: str
     facts: Mapping[str, Any]
-    open_llm: Callable[[], LLM]
     device: str = "cpu"
 
 
@@ -144,49 +144,58 @@ def _data(asked: Asked, listener: Listener) -> list[str]:
     """Texts and laws of all shards; the names of those to train on."""
     work, settings = asked.work, asked.data
     known = work.read("shards")
-    if known is not None:
+    if known is not None and known.get("texts") == asked.train.texts:
         return list(known["names"])
     spent = work.spent().get(DATA, 0.0)
     began = time.monotonic()
+    minutes = asked.train.minutes
+    limit = None if minutes is None else minutes * 60 * asked.train.data_share
 
     def used() -> float:
         return spent + time.monotonic() - began
 
-    def within(share: float) -> bool:
-        limit = None if asked.train.minutes is None else asked.train.minutes * 60 * asked.train.data_share
-        return limit is None or used() < limit * share
-
-    greedy = plan_jobs(asked.held_out, (0.0,), samples=1, seed=settings.seed + 1)
-    sampled = plan_jobs(asked.held_out, (1.0,), samples=1, seed=settings.seed + 1)
-    jobs = plan_jobs(asked.prompts, settings.temperatures, samples=settings.samples, seed=settings.seed)
-    shards = [*zip(HELD_OUT, (greedy, sampled), strict=True), *_all_shards(jobs, _own_texts(asked))]
-    needed = {name for name, _ in shards[: len(HELD_OUT) + 1]}  # without these there is nothing to learn or to measure
-
-    def told(texts: int, tokens: int) -> None:
+    def told(texts: int, positions: int) -> None:
         work.spend(DATA, used())
-        listener.advance(texts, f"{tokens:,} tokens")
+        listener.advance(texts, f"{positions:,} positions")
 
-    listener.stage("texts of the target", sum(len(items) for _, items in shards))
-    names = write_texts(
-        work.path,
-        shards,
-        asked.open_llm,
-        max_tokens=settings.max_tokens,
-        goes_on=lambda name: name in needed or within(TEXTS_SHARE),
-        on_shard=told,
+    greedy, sampled = (
+        plan_jobs(asked.held_out, (temperature,), samples=1, seed=settings.seed + 1) for temperature in (0.0, 1.0)
     )
-    listener.stage("the target's laws", len(names))
-    names = write_laws(
-        work.path,
-        names,
-        lambda: load(asked.plan.target, asked.plan),
-        top_k=lambda name: VALIDATION_TOP_K if name in HELD_OUT else settings.top_k,
-        goes_on=lambda name: name in needed or within(1.0),
-        on_shard=lambda count: told(1, count),
-    )
-    names = [name for name in names if name not in HELD_OUT]
-    work.write("shards", {"names": names})
+    jobs = plan_jobs(asked.prompts, settings.temperatures, samples=settings.samples, seed=settings.seed)
+    held_out: list[Shard] = list(zip(HELD_OUT, (greedy, sampled), strict=True))
+    count = None if asked.train.texts is None else -(-asked.train.texts // SHARD)
+    shards = list(_all_shards(jobs, _own_texts(asked)))[:count]
+    listener.stage("texts and laws of the target", sum(len(items) for _, items in (*held_out, *shards)))
+    opened = cache(lambda: load(asked.plan.target, asked.plan))
+
+    def made(part: Sequence[Shard], goes_on: Callable[[str], bool], *, top_k: int, ends_loops: bool) -> list[str]:
+        writer = partial(_writer, asked, top_k=top_k, ends_loops=ends_loops)
+        return Shards(work.path, part, opened, writer, top_k, goes_on, told, settings.keep_states).write()
+
+    def within(name: str) -> bool:
+        return (
+            limit is None or name == shards[0][0] or used() < limit
+        )  # without the first one there is nothing to learn
+
+    with _threads(asked.plan.target.device.threads):
+        made(held_out, lambda name: True, top_k=VALIDATION_TOP_K, ends_loops=False)
+        names = made(shards, within, top_k=settings.top_k, ends_loops=True)
+    work.write("shards", {"names": names, "texts": asked.train.texts})
     return names
+
+
+def _writer(asked: Asked, model: CausalLM, *, top_k: int, ends_loops: bool) -> Writer:
+    """What continues prompts, as the engine would."""
+    return Writer(
+        model,
+        max_tokens=asked.data.max_tokens,
+        max_length=asked.plan.max_model_len,
+        top_k=top_k,
+        stop_ids=asked.target.config.stop_ids,
+        rows=asked.data.rows,
+        ends_loops=ends_loops,
+        states=asked.data.keep_states and ends_loops,
+    )
 
 
 def _own_texts(asked: Asked) -> list[Text]:
@@ -255,13 +264,15 @@ def _trained(
         on_curve=listener.point,
         should_stop=should_stop,
         learn=None if head is None else head.learn,
+        sampled=_sampled(asked, student, corpus, column_V),
+        norm_H=asked.target.weights().get(FINAL_NORM).float() if train.states else None,
     )
     listener.stage(TRAINING, PARTS)
     ended = training.run()
     work.spend(TRAIN, training.seconds)
     if not ended:
         return None
-    export.round_to(student, export.stored_dtype(train.stored))
+    export.round_to(student, train.stored)
     last = training.point(curve())
     listener.point(last)
     record = _record(asked, training, corpus, [*training.points, last])
@@ -289,6 +300,19 @@ def _student(
         return measure(student, greedy, sampled, column_V, rows_a_batch=rows_a_batch)
 
     return student, curve
+
+
+def _sampled(
+    asked: Asked, student: Student | HeadStudent, corpus: Corpus, column_V: torch.Tensor
+) -> SampledHead | None:
+    """What chooses the rows of the head that a step computes; None where all are."""
+    size, head_NH = asked.train.head_rows, student.head_weight
+    if size is None or size >= len(head_NH):
+        return None
+    mass_V = corpus.mass_by_token(len(column_V))
+    said_V = column_V >= 0
+    mass_N = torch.zeros(len(head_NH), dtype=torch.float64).index_add_(0, column_V[said_V], mass_V[said_V])
+    return SampledHead(head_NH, mass_N, size=size, compute=student.compute, seed=asked.data.seed)
 
 
 def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

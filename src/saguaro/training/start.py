@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from saguaro.errors import ConfigError
+from saguaro.models.borrowed import digest
 from saguaro.models.checkpoint import Checkpoint
 from saguaro.models.config import ModelConfig
 from saguaro.models.eagle3_shape import usual_taps
 from saguaro.models.vocabulary import compare
 from saguaro.models.weights.names import EMBEDDING, FINAL_NORM, HEAD, layer_name, parameters
-from saguaro.training.settings import TrainSettings, default_layers
+from saguaro.training.settings import BORROWING, TrainSettings, default_layers
 
 if TYPE_CHECKING:
     import torch
@@ -43,11 +44,21 @@ def check_start(target: Checkpoint, source: Checkpoint, settings: TrainSettings)
     difference = compare(target.signature(), source.signature())
     if difference is not None:
         raise ConfigError(f"a draft cannot start from {source.source!r}: {difference}")
+    if settings.stored == BORROWING and source is not target and digest(source) != digest(target):
+        raise ConfigError(
+            f"--stored int8 leaves the embedding to the target, and {source.source!r} has another one; start from the "
+            "target, or from a draft with its embedding."
+        )
     vocab = min(config.vocab, target.config.vocab)
     if settings.draft_vocab is not None and settings.draft_vocab >= vocab:
         raise ConfigError(f"--draft-vocab {settings.draft_vocab} is no reduction: there are {vocab} tokens.")
     if settings.trained == "head" and config.tied and settings.draft_vocab is None:
         raise ConfigError("the head is the embedding here; use --train layers or all, or give --draft-vocab.")
+    if settings.states and config.hidden != target.config.hidden:
+        raise ConfigError(
+            f"--states draws states of {config.hidden} numbers to states of {target.config.hidden}; start from a model "
+            "of the target's hidden size."
+        )
     layers = settings.layers
     if layers is None:
         kept = source is target or source.fingerprint == target.fingerprint

@@ -1,9 +1,10 @@
 """The one decoder as trainable torch modules: what `models/decoder.py` computes, with gradients.
 
 Modules are called as tensors are in a checkpoint, so that a state dict is one. Rows of a batch hold several texts, one
-behind the other: a token sees the earlier ones of its own text only. Letters: B rows, T tokens of a row, R wanted
-tokens, H hidden size, N head rows (the vocabulary, or the draft's), A heads, G kv heads, D head size.
-Must not know: laws, files. Tests: tests/training/test_student.py.
+behind the other: a token sees the earlier ones of its own text only, and nothing is computed for padding. Letters:
+B rows, T tokens of a row, C tokens of all texts, R wanted tokens, H hidden size, N head rows (the vocabulary, or the
+draft's), A heads, D head size, E half of it. Must not know: laws, files.
+Tests: tests/training/test_student.py.
 """
 
 from __future__ import annotations
@@ -59,19 +60,23 @@ class Attention(nn.Module):
             self.k_norm = Norm(self.size, config.rms_eps)
         self.normed = config.qk_norm
 
-    def forward(self, x_BTH: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
-        rows, tokens, _ = x_BTH.shape
-        q = self.q_proj(x_BTH).view(rows, tokens, self.heads, self.size)
-        k = self.k_proj(x_BTH).view(rows, tokens, self.kv_heads, self.size)
-        v = self.v_proj(x_BTH).view(rows, tokens, self.kv_heads, self.size)
+    def forward(self, x_CH: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], lengths: list[int]) -> torch.Tensor:
+        x_CH = x_CH.to(self.q_proj.compute)  # once for all three
+        q = self.q_proj(x_CH).view(-1, self.heads, self.size)
+        k = self.k_proj(x_CH).view(-1, self.kv_heads, self.size)
+        v = self.v_proj(x_CH).view(-1, self.kv_heads, self.size)
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
         group = self.heads // self.kv_heads
-        q_BATD = rotate(q, *turn).transpose(1, 2)
-        k_BATD = rotate(k, *turn).transpose(1, 2).repeat_interleave(group, dim=1)
-        v_BATD = v.transpose(1, 2).repeat_interleave(group, dim=1)
-        mixed_BATD = functional.scaled_dot_product_attention(q_BATD, k_BATD, v_BATD, attn_mask=seen)
-        out: torch.Tensor = self.o_proj(mixed_BATD.transpose(1, 2).reshape(rows, tokens, -1))
+        q_ACD = rotate(q, *turn).transpose(0, 1)
+        k_ACD = rotate(k, *turn).transpose(0, 1).repeat_interleave(group, dim=0)
+        v_ACD = v.transpose(0, 1).repeat_interleave(group, dim=0)
+        # Text by text without a mask: keys to the right of a query are not computed at all.
+        parts = [
+            functional.scaled_dot_product_attention(q_ATD[None], k_ATD[None], v_ATD[None], is_causal=True)[0]
+            for q_ATD, k_ATD, v_ATD in zip(*(each.split(lengths, dim=1) for each in (q_ACD, k_ACD, v_ACD)), strict=True)
+        ]
+        out: torch.Tensor = self.o_proj(torch.cat(parts, dim=1).transpose(0, 1).reshape(x_CH.shape[0], -1))
         return out
 
 
@@ -85,6 +90,7 @@ class Mlp(nn.Module):
         self.down_proj = Dense(config.ffn, config.hidden, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.gate_proj.compute)
         out: torch.Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
@@ -99,8 +105,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(config.hidden, config.rms_eps)
         self.mlp = Mlp(config)
 
-    def forward(self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), turn, seen)
+    def forward(self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], lengths: list[int]) -> torch.Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), turn, lengths)
         out: torch.Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -169,26 +175,30 @@ class Student(nn.Module):
             positions_BT: position of each token in its text.
             text_BT: number of the text that each token belongs to; padding has -1.
         """
-        cos_BT1E, sin_BT1E = self._turn(positions_BT)
-        same_BTT = text_BT[:, :, None] == text_BT[:, None, :]
-        seen_B1TT = same_BTT.tril()[:, None]
-        x_BTH = self.model.embed_tokens(tokens_BT)
+        real_BT = text_BT >= 0
+        rows = torch.arange(text_BT.shape[0], device=text_BT.device)[:, None]
+        numbers_C = (text_BT + rows * (text_BT.shape[1] + 1))[real_BT]
+        lengths = torch.unique_consecutive(numbers_C, return_counts=True)[1].tolist()
+        turn = self._turn(positions_BT[real_BT])
+        x_CH = self.model.embed_tokens(tokens_BT[real_BT])
         for layer in self.model.layers:
-            x_BTH = layer(x_BTH, (cos_BT1E, sin_BT1E), seen_B1TT)
-        out: torch.Tensor = self.model.norm(x_BTH)
+            x_CH = layer(x_CH, turn, lengths)
+        x_CH = self.model.norm(x_CH)
+        out = x_CH.new_zeros(*text_BT.shape, x_CH.shape[-1])
+        out[real_BT] = x_CH
         return out
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
         """Logits (R, N) float32 of normed hidden states."""
         return head_logits(hidden_RH, self.head_weight.to(self.compute))
 
-    def _turn(self, positions_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        needed = int(positions_BT.max()) + 1
+    def _turn(self, positions_C: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        needed = int(positions_C.max()) + 1
         if self._tables is None or self._tables[0].shape[0] < needed:
             cos_PE, sin_PE = rope_tables(self.config, needed)
-            self._tables = (cos_PE.to(positions_BT.device), sin_PE.to(positions_BT.device))
+            self._tables = (cos_PE.to(positions_C.device), sin_PE.to(positions_C.device))
         cos_PE, sin_PE = self._tables
-        return cos_PE[positions_BT].unsqueeze(2), sin_PE[positions_BT].unsqueeze(2)
+        return cos_PE[positions_C].unsqueeze(1), sin_PE[positions_C].unsqueeze(1)
 
 
 def head_logits(hidden_RH: torch.Tensor, weight_NH: torch.Tensor) -> torch.Tensor:
@@ -196,7 +206,7 @@ def head_logits(hidden_RH: torch.Tensor, weight_NH: torch.Tensor) -> torch.Tenso
     return functional.linear(hidden_RH.to(weight_NH.dtype), weight_NH).float()
 
 
-def rotate(x_BTAD: torch.Tensor, cos_BT1E: torch.Tensor, sin_BT1E: torch.Tensor) -> torch.Tensor:
+def rotate(x_CAD: torch.Tensor, cos_C1E: torch.Tensor, sin_C1E: torch.Tensor) -> torch.Tensor:
     """Rotate the pairs (x[i], x[i + D/2])."""
-    a, b = x_BTAD.chunk(2, dim=-1)
-    return torch.cat((a * cos_BT1E - b * sin_BT1E, b * cos_BT1E + a * sin_BT1E), dim=-1)
+    a, b = x_CAD.chunk(2, dim=-1)
+    return torch.cat((a * cos_C1E - b * sin_C1E, b * cos_C1E + a * sin_C1E), dim=-1)

@@ -1,27 +1,20 @@
-"""Texts for training: the target continues prompts, a shard of them at a time; a text of one's own is cut to pieces.
+"""Texts for training: what the target is to continue, and pieces of a text of one's own; shards of them in files.
 
     texts-00007.safetensors   tokens (int32, all texts one behind the other), lengths and starts (int32, one a text)
 
-`start` of a text is the place of its first token that was not given: the draft learns from there on. Outputs end where
-the target ends them (its stop ids are kept) or at `max_tokens`. A shard is written whole or not at all.
-Must not know: laws, students. Tests: tests/training/test_texts.py.
+`start` of a text is the place of its first token that was not given: the draft learns from there on. A shard is written
+whole or not at all. Must not know: models, laws, students. Tests: tests/training/test_texts.py.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from saguaro.request import SamplingParams
-
-if TYPE_CHECKING:
-    from saguaro.llm import LLM
 
 SHARD = 64
-"""Texts of a shard: what an interruption can lose, and enough for the engine's rows to stay full."""
+"""Texts of a shard, the smallest part that is done or not done."""
 HELD_OUT = ("held-0", "held-1")
 """Shards of the prompts that are never trained on, at temperatures 0 and 1."""
 
@@ -66,53 +59,6 @@ def shards_of(items: Sequence[Job] | Sequence[Text]) -> list[Sequence[Job | Text
     return [items[begin : begin + SHARD] for begin in range(0, len(items), SHARD)]
 
 
-def write_texts(
-    folder: Path,
-    shards: Iterable[tuple[str, Sequence[Job | Text]]],
-    open_llm: Callable[[], LLM],
-    *,
-    max_tokens: int,
-    goes_on: Callable[[str], bool],
-    on_shard: Callable[[int, int], None],
-) -> list[str]:
-    """Write the shards that are not there yet, and return the names of all that are there now.
-
-    Args:
-        folder: where they go.
-        shards: names and content; jobs are generated, texts written as they are.
-        open_llm: the target, opened when a job is left to be done.
-        max_tokens: longest output.
-        goes_on: asked before each shard is made, by name; False ends it (time is over).
-        on_shard: told the texts and the new tokens of each shard.
-
-    Raises:
-        RequestRefused: a prompt that the target cannot take.
-    """
-    done: list[str] = []
-    llm: LLM | None = None
-    try:
-        for name, items in shards:
-            path = path_of(folder, name)
-            if not path.exists():
-                if not goes_on(name):
-                    break
-                jobs = [item for item in items if isinstance(item, Job)]
-                if jobs and llm is None:
-                    llm = open_llm()
-                texts = [item for item in items if isinstance(item, Text)]
-                if llm is not None and jobs:
-                    texts += _generated(llm, jobs, max_tokens)
-                save(path, texts)
-            else:
-                texts = read(path)
-            done.append(name)
-            on_shard(len(texts), sum(len(text.tokens) - text.start for text in texts))
-    finally:
-        if llm is not None:
-            llm.close()
-    return done
-
-
 def path_of(folder: Path, name: str) -> Path:
     """The file of a shard's texts."""
     return folder / f"texts-{name}.safetensors"
@@ -144,9 +90,3 @@ def read(path: Path) -> list[Text]:
         texts.append(Text(tuple(flat[at : at + length]), start))
         at += length
     return texts
-
-
-def _generated(llm: LLM, jobs: Sequence[Job], max_tokens: int) -> list[Text]:
-    params = [SamplingParams(temperature=job.temperature, seed=job.seed, max_tokens=max_tokens) for job in jobs]
-    outputs = llm.generate([list(job.prompt) for job in jobs], params)
-    return [Text((*job.prompt, *output.token_ids), len(job.prompt)) for job, output in zip(jobs, outputs, strict=True)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from saguaro.errors import WeightsError
 from saguaro.models.weights.names import DRAFT_TO_TARGET, TARGET_TO_DRAFT
+from saguaro.models.weights.source import Stored
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +72,17 @@ class SafetensorsWeights:
                 raise WeightsError(f"{path.name} cannot be read: {error}.") from error
         tensor: torch.Tensor = self._open[path].get_tensor(name)
         return tensor.float() if tensor.is_floating_point() and tensor.dtype is not torch.bfloat16 else tensor
+
+    def place(self, name: str) -> Stored | None:
+        """Where a tensor lies; None without one of that name."""
+        path = self._file_of.get(name)
+        if path is None:
+            return None
+        entry = read_header(path)[name]
+        with path.open("rb") as file:
+            base = 8 + int.from_bytes(file.read(8), "little")
+        begin, end = entry["data_offsets"]
+        return Stored(path, base + begin, end - begin, entry["dtype"], tuple(entry["shape"]))
 
     def _files(self) -> dict[Path, list[str] | None]:
         """Files to read, each with the tensors expected in it (None: all that it has)."""

@@ -8,6 +8,8 @@ Tests: tests/models/test_strict.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from saguaro.errors import WeightsError
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
     import torch
 
 SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor lies: bytes of a file, and how they are to be read."""
+
+    path: Path
+    offset: int
+    num_bytes: int
+    kind: str
+    shape: tuple[int, ...]
 
 
 class WeightSource(Protocol):
