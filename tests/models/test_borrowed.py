@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.models.borrowed import BorrowingCheckpoint, borrowed_names, digest, shipped_names
+from saguaro.models.borrowed import BorrowingCheckpoint, borrowed_names, digest
 from saguaro.models.checkpoint import BORROWED, open_checkpoint
 from saguaro.models.config_json import config_json
 from saguaro.models.weights.int8_rows import Int8Rows, from_rows, to_rows
@@ -103,20 +103,3 @@ def test_damage_is_named(tmp_path):
         open_checkpoint(str(folder), target=TARGETS[0]).weights()
     with pytest.raises(WeightsError, match="does not say whose"):
         open_checkpoint(str(write(tmp_path / "nobodys", TARGETS[0], digest=None)), target=TARGETS[0])
-
-
-def test_unknown_names_of_shipped_drafts():
-    with pytest.raises(ConfigError, match="no draft called 'smollm' comes with the package"):
-        open_checkpoint("shipped:smollm")
-
-
-@pytest.mark.parametrize("name", shipped_names())
-def test_what_is_shipped_is_whole_and_small(name):
-    draft = open_checkpoint(f"shipped:{name}")
-    assert isinstance(draft, BorrowingCheckpoint)
-    folder = draft._directory
-    borrowed = borrowed_names(draft.config)
-    own = {key: shape for key, shape in parameters(draft.config).items() if key not in borrowed}
-    assert Int8Rows(folder).shapes() == own
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 16e6
-    assert (folder / "README.md").exists()

@@ -1,4 +1,4 @@
-"""The prompts that the shipped draft learns from: different ones, always the same, none of a benchmark."""
+"""Prompts for a draft to learn from: different ones, always the same, none of a benchmark."""
 
 import json
 import sys

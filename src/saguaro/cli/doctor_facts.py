@@ -16,8 +16,6 @@ from saguaro.cli.fetch import is_here
 from saguaro.cli.model_sets import SETS, directory
 from saguaro.cli.options import folders
 from saguaro.errors import SaguaroError
-from saguaro.models.borrowed import shipped_for
-from saguaro.models.checkpoint import open_checkpoint
 
 if TYPE_CHECKING:
     from saguaro.engine.resolve import Placement, Plan
@@ -114,10 +112,6 @@ def plan_facts(plan: Plan, *, bandwidth: float | None) -> Iterator[Fact]:
         yield Fact("gears", list(plan.gears), "", "what the engine changes to while it runs, as it pays")
     if plan.draft is not None:
         yield Fact("tokenizers", "the same", "", "texts of all ids that both models have, compared")
-    else:
-        target = open_checkpoint(plan.target.source, hub_cache=folders().get("hub_cache"))
-        for name in shipped_for(target):
-            yield Fact("draft for this target", f"--draft {name}", "", "comes with the package and has its embedding")
     yield Fact("context", plan.max_model_len, "tokens", "max_model_len, at most the model's own")
     for role, placement in (("target", plan.target), ("draft", plan.draft)):
         if placement is not None:

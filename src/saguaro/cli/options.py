@@ -63,7 +63,7 @@ MODELS = "a directory, a .gguf file, a hub id or toy:..."
 # name of the field: (how the text is read, what it means)
 ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "target": (str, f"the model whose output you get: {MODELS}"),
-    "draft": (str, f"the smaller model that guesses: {MODELS}, or shipped:NAME for one that comes with the package"),
+    "draft": (str, f"the smaller model that guesses: {MODELS}"),
     "mode": (str, "auto (whichever is fastest, also while running), ar, sd or ssd"),
     "lookahead": (whole_or_auto, "K, tokens of a proposal, or auto"),
     "budget": (whole_or_auto, "B, branches of a round, or auto"),

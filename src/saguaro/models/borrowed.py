@@ -3,22 +3,20 @@
     config.json         as of any model, and `borrowed_embedding`: {"target": a name, "digest": of the target's tensors}
     model.safetensors   the layers and the last norm, as int8 rows (`weights/int8_rows.py`)
 
-Ids mean what they mean in the target, whose tokenizer it has, too. Drafts of this kind that come with the package lie
-in `saguaro/shipped` and are called `shipped:NAME`. Must not know: packing, engines.
+Ids mean what they mean in the target, whose tokenizer it has, too. Must not know: packing, engines.
 Tests: tests/models/test_borrowed.py.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.models.checkpoint import BORROWED, SAMPLE_BYTES, SAMPLES, SHIPPED, Checkpoint, file_digest
+from saguaro.models.checkpoint import BORROWED, SAMPLE_BYTES, SAMPLES, Checkpoint, file_digest
 from saguaro.models.config import ModelConfig
 from saguaro.models.tokenizer import TextCodec
 from saguaro.models.vocabulary import Signature
@@ -26,12 +24,10 @@ from saguaro.models.weights.int8_rows import Int8Rows
 from saguaro.models.weights.names import EMBEDDING, HEAD, parameters
 from saguaro.models.weights.safetensors import SINGLE
 from saguaro.models.weights.source import Stored, WeightSource, check_names
-from saguaro.registry import nearest
 
 if TYPE_CHECKING:
     import torch
 
-FOLDER = Path(__file__).resolve().parents[1] / "shipped"
 FEW = 8
 """Digits of a digest that a message shows."""
 
@@ -57,36 +53,6 @@ def digest(target: Checkpoint) -> str:
                 file.seek(place.offset + max(0, place.num_bytes - SAMPLE_BYTES) * index // (SAMPLES - 1))
                 found.update(file.read(min(SAMPLE_BYTES, place.num_bytes)))
     return found.hexdigest()
-
-
-def shipped_names() -> list[str]:
-    """Drafts that come with the package."""
-    return sorted(path.parent.name for path in FOLDER.glob("*/config.json"))
-
-
-def shipped_for(target: Checkpoint) -> list[str]:
-    """The shipped drafts that fit a target, as they are named to the engine."""
-    if target.stored(EMBEDDING) is None:
-        return []
-    found, names = digest(target), []
-    for name in shipped_names():
-        config = json.loads((FOLDER / name / "config.json").read_text("utf-8"))
-        if config[BORROWED]["digest"] == found:
-            names.append(SHIPPED + name)
-    return names
-
-
-def shipped_path(source: str) -> Path:
-    """The directory of `shipped:NAME`.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    name, known = source.removeprefix(SHIPPED), shipped_names()
-    if name not in known:
-        listed = ", ".join(known) or "none"
-        raise ConfigError(f"no draft called {name!r} comes with the package{nearest(name, known)} There are: {listed}.")
-    return FOLDER / name
 
 
 class BorrowingCheckpoint(Checkpoint):

@@ -33,7 +33,7 @@ from saguaro.models.weights.source import Stored, WeightSource, check_names
 if TYPE_CHECKING:
     import torch
 
-TOY, SHIPPED = "toy:", "shipped:"
+TOY = "toy:"
 BORROWED = "borrowed_embedding"
 """The key of a config.json whose model leaves embedding and head to its target."""
 SAMPLES, SAMPLE_BYTES = 64, 4096
@@ -254,8 +254,7 @@ def open_checkpoint(
     """Open a model.
 
     Args:
-        source: a directory, a .gguf file, a hub id (`organisation/name[@revision]`), `toy:...`, or `shipped:NAME` for
-            a draft that comes with the package.
+        source: a directory, a .gguf file, a hub id (`organisation/name[@revision]`), or `toy:...`.
         hub_cache: the hub's cache folder; None is the standard place.
         download: fetch a hub id that is not in the cache.
         target: of a draft, the model beside which it runs: some drafts borrow its embedding (`borrowed.py`).
@@ -269,10 +268,6 @@ def open_checkpoint(
 
         return open_toy(source, open_inner=lambda path: open_checkpoint(path, hub_cache=hub_cache, download=download))
     lender = partial(_lender, target, hub_cache=hub_cache, download=download)
-    if source.startswith(SHIPPED):
-        from saguaro.models.borrowed import shipped_path
-
-        return _open_directory(shipped_path(source), source, lender)
     path = Path(source).expanduser()
     if os.path.isfile(path):  # unlike Path.is_file, false for what can be no path at all
         return _open_file(path, source)
