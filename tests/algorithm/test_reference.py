@@ -141,13 +141,15 @@ class Enumerated(KeyedDraws):
         return self.choose(law_V.tolist())
 
 
-def law_of_tokens(target, draft, options):
-    """Every path of Algorithm 1, all branches of the cache drawn, by depth-first replay."""
+def law_of_paths(tokens_of):
+    """The law of what `tokens_of` (draws to tokens) gives, over every path of its choices, by depth-first replay; and
+    how many paths there are.
+    """
     found, script, paths = {}, [], 0
     while True:
         draws = Enumerated(script)
-        result = decode(target, draft, [0], options=options, draws=draws)
-        found[tuple(result.token_ids)] = found.get(tuple(result.token_ids), 0.0) + draws.weight
+        tokens = tuple(tokens_of(draws))
+        found[tokens] = found.get(tokens, 0.0) + draws.weight
         paths += 1
         trail = draws.trail
         while trail and trail[-1][0] + 1 == trail[-1][1]:
@@ -155,6 +157,11 @@ def law_of_tokens(target, draft, options):
         if not trail:
             return found, paths
         script = [index for index, _ in trail[:-1]] + [trail[-1][0] + 1]
+
+
+def law_of_tokens(target, draft, options):
+    """Algorithm 1, all branches of the cache drawn."""
+    return law_of_paths(lambda draws: decode(target, draft, [0], options=options, draws=draws).token_ids)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from tests.algorithm.test_reference import Enumerated, model
+from tests.algorithm.test_reference import law_of_paths, model
 
 from saguaro.algorithm.noise import gumbel, row_key
 from saguaro.algorithm.proposal_tree import ProposalTree, grow
@@ -48,19 +48,8 @@ def test_a_tree_ends_no_later_than_a_chain():
 
 
 def law_of_tokens(target, draft, options):
-    """Every path of choices, by depth-first replay."""
-    found, script, paths = {}, [], 0
-    while True:
-        draws = Enumerated(script)
-        tokens = tuple(decode(target, draft, [0], options=options, draws=draws))
-        found[tokens] = found.get(tokens, 0.0) + draws.weight
-        paths += 1
-        trail = draws.trail
-        while trail and trail[-1][0] + 1 == trail[-1][1]:
-            trail.pop()
-        if not trail:
-            return found, paths
-        script = [index for index, _ in trail[:-1]] + [trail[-1][0] + 1]
+    """Over every path of choices."""
+    return law_of_paths(lambda draws: decode(target, draft, [0], options=options, draws=draws))
 
 
 @pytest.mark.parametrize(

@@ -137,4 +137,4 @@ def test_what_cannot_be_asked() -> None:
         with pytest.raises(ConfigError, match=word):
             check_head(open_checkpoint(few), open_checkpoint(few), TRAINING)
     with pytest.raises(ConfigError, match="own_states"):
-        TrainSettings(own_states=0)
+        TrainSettings(eagle3=True, own_states=0)

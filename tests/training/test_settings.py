@@ -23,6 +23,8 @@ from saguaro.training.settings import DataSettings, TrainSettings
         (TrainSettings, {"stored": "int8", "draft_vocab": 9}, "whole and not learn"),
         (TrainSettings, {"head_rows": 9, "trained": "head"}, "does not learn"),
         (TrainSettings, {"eagle3": True, "trained": "all"}, "--train is for language models"),
+        (TrainSettings, {"own_states": 4}, "--own-states is for heads"),
+        (TrainSettings, {"measured_states": 8}, "--measured-states is for heads"),
         (TrainSettings, {"eagle3": True, "head_rows": 9}, "--head-rows is for language models"),
         (TrainSettings, {"eagle3": True, "states": 1.0}, "--states is for language models"),
         (TrainSettings, {"eagle3": True, "stored": "int8"}, "--stored int8 is for language models"),

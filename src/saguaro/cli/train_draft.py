@@ -25,7 +25,15 @@ from saguaro.config import EngineConfig
 from saguaro.device import parse_device
 from saguaro.errors import ConfigError
 from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place
-from saguaro.training.settings import PRECISIONS, STORED, TRAINED, DataSettings, TrainSettings
+from saguaro.training.settings import (
+    MEASURED_STATES,
+    OWN_STATES,
+    PRECISIONS,
+    STORED,
+    TRAINED,
+    DataSettings,
+    TrainSettings,
+)
 from saguaro.workloads import dataset_name, read_prompts
 
 if TYPE_CHECKING:
@@ -125,12 +133,15 @@ def _add_model(parser: Parser) -> None:
         "--eagle3", action="store_true",
         help="train an EAGLE-3 head on hidden states of three layers of the target, in place of a small language model",
     )  # fmt: skip
-    _numbers(
-        group,
-        TrainSettings(),
-        own_states="of a head: tokens in a row that it learns to draft by its own states; for SSD twice the lookahead",
-        measured_states="of a head: positions at which acceptance is measured",
-    )
+    group.add_argument(
+        "--own-states", type=at_least_one, metavar="N",
+        help="of a head: tokens in a row that it learns to draft by its own states; for SSD twice the lookahead "
+        f"(default {OWN_STATES})",
+    )  # fmt: skip
+    group.add_argument(
+        "--measured-states", type=at_least_one, metavar="N",
+        help=f"of a head: positions at which acceptance is measured (default {MEASURED_STATES})",
+    )  # fmt: skip
 
 
 def _add_training(parser: Parser) -> None:

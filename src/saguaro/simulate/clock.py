@@ -145,7 +145,7 @@ class _Run:
         self._setting, self._costs, self._pair = setting, costs, pair
         self._chance = Random(seed)
         self._ssd = setting.mode == "ssd"
-        self._policy = _policy(setting.fan_out)
+        self._policy = policy_of(setting.fan_out)
         self._clock = DraftClock(costs, setting.handover, setting.lookahead)
         self._rows = [_Row(index) for index in range(setting.batch)]
         self._kept: dict[tuple[str, int], list[Outcome]] = {}
@@ -347,5 +347,6 @@ class _Run:
         )  # fmt: skip
 
 
-def _policy(spec: str | tuple[int, ...] | FanOutPolicy) -> FanOutPolicy:
+def policy_of(spec: str | tuple[int, ...] | FanOutPolicy) -> FanOutPolicy:
+    """A policy as it is, or by its name or counts."""
     return spec if isinstance(spec, FanOutPolicy) else open_fan_out(spec)

@@ -14,11 +14,9 @@ from random import Random
 
 from saguaro.algorithm.agreement import verify_shared_noise
 from saguaro.algorithm.choosing_fallback import Choice, Way, choose, deepening
-from saguaro.algorithm.fan_out import open_fan_out
-from saguaro.algorithm.fan_out.base import FanOutPolicy
 from saguaro.algorithm.terms import Outcome
 from saguaro.errors import ConfigError
-from saguaro.simulate.clock import LEARNING, Setting, Simulated
+from saguaro.simulate.clock import LEARNING, Setting, Simulated, policy_of
 from saguaro.simulate.costs import Costs
 from saguaro.simulate.drafting import PUSH
 from saguaro.simulate.pairs import DRAFTED, Drawn, Pair
@@ -73,8 +71,7 @@ class _Run:
         self._setting, self._costs, self._pair = setting, costs, pair
         self._chance = Random(seed)
         self._ssd, self._drafts = setting.mode == "ssd", setting.mode != "ar"
-        fan_out = setting.fan_out
-        self._policy = fan_out if isinstance(fan_out, FanOutPolicy) else open_fan_out(fan_out)
+        self._policy = policy_of(setting.fan_out)
         self._draft = PassingDraft(
             costs, self._policy, budget=setting.budget, lookahead=setting.lookahead, rows=setting.batch,
             branching=self._ssd,

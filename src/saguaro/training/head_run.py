@@ -21,6 +21,7 @@ from saguaro.training.curve import Curve
 from saguaro.training.folder import DATA
 from saguaro.training.head import Lessons, first_tensors, head_config, head_json, measure_head
 from saguaro.training.head_student import HeadStudent
+from saguaro.training.settings import MEASURED_STATES, OWN_STATES
 from saguaro.training.taps import TapTable, write_taps
 from saguaro.training.texts import HELD_OUT
 
@@ -72,10 +73,12 @@ def head_parts(
     learnt, greedy, sampled = zip(rows, tables, strict=True)
     rows_a_batch = max(1, train.batch_tokens // asked.data.context)
 
-    def curve() -> Curve:
-        return measure_head(student, greedy, sampled, column_V, steps=train.measured_states, rows_a_batch=rows_a_batch)
+    steps = train.measured_states or MEASURED_STATES
 
-    lessons = Lessons(student, *learnt, column_V, own_states=train.own_states)
+    def curve() -> Curve:
+        return measure_head(student, greedy, sampled, column_V, steps=steps, rows_a_batch=rows_a_batch)
+
+    lessons = Lessons(student, *learnt, column_V, own_states=train.own_states or OWN_STATES)
     return HeadParts(student, lessons.learn, curve, head_json(config, dtype=train.stored))
 
 

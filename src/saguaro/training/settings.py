@@ -19,6 +19,7 @@ TRAINING, PARTS = "training", 1000
 """Name of the last stage, and the parts that it is shown in."""
 DEFAULT_LAYERS = 4
 DEFAULT_EPOCHS = 4
+OWN_STATES, MEASURED_STATES = 4, 8
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class TrainSettings:
         precision: of matrix products; weights and sums are float32.
         stored: dtype of the tensors written; `int8` leaves embedding and head to the target (`models/borrowed.py`).
         eagle3: train an EAGLE-3 head instead of a small language model.
-        own_states: of a head: tokens in a row that it learns to go on from its own states.
-        measured_states: of a head: positions at which acceptance is measured.
+        own_states: of a head: tokens in a row that it learns to go on from its own states; None is OWN_STATES.
+        measured_states: of a head: positions at which acceptance is measured; None is MEASURED_STATES.
 
     Raises:
         ConfigError: for a value out of its range.
@@ -106,8 +107,8 @@ class TrainSettings:
     precision: str = "float32"
     stored: str = "bfloat16"
     eagle3: bool = False
-    own_states: int = 4
-    measured_states: int = 8
+    own_states: int | None = None
+    measured_states: int | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("trained", TRAINED), ("precision", PRECISIONS), ("stored", STORED)):
@@ -120,7 +121,9 @@ class TrainSettings:
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} must be 1 or more")
         for name in ("own_states", "measured_states"):
-            _require(1 <= getattr(self, name) <= 32, f"{name} must be in 1 ... 32")
+            value = getattr(self, name)
+            _require(value is None or 1 <= value <= 32, f"{name} must be in 1 ... 32")
+            _require(value is None or self.eagle3, f"--{name.replace('_', '-')} is for heads; it needs --eagle3")
         _require(self.head_rows is None or self.trained == "layers", "--head-rows is for a head that does not learn")
         if self.stored == BORROWING:
             whole = self.trained == "layers" and self.draft_vocab is None
