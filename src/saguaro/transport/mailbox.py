@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +37,8 @@ POSITION_BITS = 16
 OUTCOME, OUTCOME_AT = struct.Struct("<3i"), 16
 """Base, accepted and bonus are the last three of a tag, behind generation, request and round."""
 TIMES_AT = 32
-POLL_SECONDS = 20e-6
+POLL_SECONDS, SPIN_SECONDS = 20e-6, 0.1
+"""A sleep, of no time too, ends late by the kernel's timer slack of 50 us: a wait for a proposal looks all the time."""
 DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
 """A draft without news for this long looks less often: an idle engine must not take a busy one's core."""
 
@@ -99,6 +101,9 @@ class Mailbox:
 
 class MailboxTarget(Mailbox):
     """The target's end."""
+
+    _nothing = select.poll()
+    """Polled for no time, it gives the interpreter's lock away and takes it again."""
 
     def send(self, message: Message, *, spare: int = 0) -> bool:
         frame = encode(message)
@@ -186,11 +191,17 @@ class MailboxTarget(Mailbox):
         return DraftStatus(*TIMES.unpack_from(self._map, TIMES_AT))
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while not ready():
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > seconds:
                 return False
-            time.sleep(0)  # the core has nothing better to do, and a longer sleep is late by as much again
+            if waited > SPIN_SECONDS:
+                time.sleep(POLL_SECONDS)
+                continue
+            # The core has nothing better to do; but other processes of it and other threads of ours go first.
+            os.sched_yield()
+            self._nothing.poll(0)
         return True
 
     def elapse(self) -> None:
