@@ -23,6 +23,7 @@ from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, Placement,
 from saguaro.engine.scheduler import Limits
 from saguaro.engine.taps import AGAIN, TapSender
 from saguaro.engine.target import Event, TargetWorker
+from saguaro.engine.through_text import load_with_bridge
 from saguaro.engine.trace import Ring
 from saguaro.errors import ConfigError
 from saguaro.execution.kv_pool import KVPool
@@ -159,6 +160,9 @@ def build_drafter(plan: Plan) -> Drafter:
             hub_cache=plan.hub_cache,
         )
         return DRAFTERS.get("eagle3" if config.drafter == "lm" else config.drafter)(head, **sizes, **options)
+    if plan.through_text:
+        model, bridge = load_with_bridge(place, plan, ops_of(place))
+        return DRAFTERS.get("text")(model, bridge=bridge, **sizes)
     size = options.pop("shortlist", AUTO)
     model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
     if config.drafter == "eagle3":

@@ -19,10 +19,11 @@ from saguaro.engine.eagle3 import check_head, taps_of
 from saguaro.engine.from_profile import open_profile
 from saguaro.engine.placement import Spot, spots
 from saguaro.engine.round_log import check_writable
+from saguaro.engine.through_text import reads_text
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import Checkpoint, open_checkpoint
 from saguaro.models.config import ModelConfig
-from saguaro.models.vocabulary import compare
+from saguaro.models.pairing import HEAD, pairing
 from saguaro.profile import Best, Profile
 
 DEFAULT_MAX_MODEL_LEN = 8192
@@ -55,7 +56,7 @@ class Plan:
     `gears` are what the engine may change to while it runs (none: `mode` is fixed), `why` says in a line why it runs
     so. `others` are plans of other placements that are to be tried before one is kept; `key` is what the choice is
     remembered by. `profile` is what a calibration found. `taps` are the layers of the target whose inputs an EAGLE-3
-    draft reads, `tap_width` numbers for each token.
+    draft reads, `tap_width` numbers for each token; `through_text` says that the draft has another tokenizer.
     """
 
     config: EngineConfig
@@ -78,6 +79,7 @@ class Plan:
     saguaro_c: float = 1.0
     taps: tuple[int, ...] = ()
     tap_width: int = 0
+    through_text: bool = False
 
     @property
     def acceptance(self) -> tuple[float, ...]:
@@ -126,15 +128,13 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     target = open_checkpoint(config.target, hub_cache=hub)
     _check_target(target)
     dtype = _dtype(config.dtype, config.target)
-    draft = None
+    draft, through_text = None, False
     if config.draft is not None and config.mode != "ar":
         draft = open_checkpoint(config.draft, hub_cache=hub, target=target)
-        if draft.config.eagle3 is None:
-            difference = compare(target.signature(), draft.signature())
-            if difference is not None:
-                raise ConfigError(f"target and draft have different tokenizers: {difference}")
-        else:
+        relation = pairing(target, draft)
+        if relation.kind == HEAD:
             check_head(draft, target)
+        through_text = reads_text(config, relation, draft)
 
     def models() -> list[str]:
         assert draft is not None
@@ -144,8 +144,8 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
     profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
     found, key = spots(config, models=models, folder=cache_dir)
     plans = [_plan(config, spot, target, draft, dtype, profile) for spot in found]
-    taps = {} if draft is None else taps_of(config, draft.config, target.config)
-    plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key, **taps) for plan in plans]
+    more = {} if draft is None else taps_of(config, draft.config, target.config) | {"through_text": through_text}
+    plans = [replace(plan, cache_dir=cache_dir, hub_cache=hub_cache, key=key, **more) for plan in plans]
     return replace(plans[0], others=tuple(plans[1:]))
 
 

@@ -7,6 +7,7 @@ DRAFTERS = Table(
     {
         "lm": "saguaro.drafting.drafters.lm:LanguageModelDrafter",
         "eagle3": "saguaro.drafting.drafters.eagle3:Eagle3Drafter",
+        "text": "saguaro.drafting.drafters.text:TextDrafter",
     },
 )
 
