@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from saguaro.cli.checks import check_engine
 from saguaro.cli.doctor_facts import Fact, fits, kernel_facts, machine_facts, model_facts, plan_facts, version_facts
+from saguaro.cli.doctor_pair import pair_facts
 from saguaro.cli.options import add_engine_flags, engine_config
 from saguaro.cli.parser import Parser
 from saguaro.errors import ConfigError
@@ -39,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     }
     good = True
     if checked is not None:
-        sections["pair"] = list(plan_facts(checked.plan, bandwidth=_bandwidth(sections["machine"])))
+        sections["pair"] = [
+            *plan_facts(checked.plan, bandwidth=_bandwidth(sections["machine"])),
+            *pair_facts(checked.plan),
+        ]
         good = fits(checked.plan)
     if options.json:
         print(json.dumps({name: [vars(fact) for fact in facts] for name, facts in sections.items()}, indent=1))

@@ -110,8 +110,6 @@ def plan_facts(plan: Plan, *, bandwidth: float | None) -> Iterator[Fact]:
     yield Fact("mode and devices", plan.why, "", "how they were chosen")
     if plan.gears:
         yield Fact("gears", list(plan.gears), "", "what the engine changes to while it runs, as it pays")
-    if plan.draft is not None:
-        yield Fact("tokenizers", "the same", "", "texts of all ids that both models have, compared")
     yield Fact("context", plan.max_model_len, "tokens", "max_model_len, at most the model's own")
     for role, placement in (("target", plan.target), ("draft", plan.draft)):
         if placement is not None:
