@@ -42,7 +42,7 @@ def test_another_tokenizer(report, tmp_path):
     assert pair["draft"] == "a language model with another tokenizer"
     assert pair["tokenizers"].startswith("different, so they meet in text; the tokenizers differ: id 0 is")
     assert 60 < pair["tokens that the target has too"] < 100
-    assert pair["tokens that the draft can propose"] == 257
+    assert pair["tokens that the draft says at once"] == 257
     assert 0.5 < pair["draft tokens for a target token"] < 1
     assert pair["runs in"] == ["ar", "sd", "sd with tree", "ssd"]
     assert pair["exact under"] == ["shared_noise", "rejection"]

@@ -53,6 +53,15 @@ def test_the_oldest_end_makes_room_but_not_a_recent_one() -> None:
     assert [node.token for node in tree.missing(tree.descend(tree.root, [1, 2]))] == [2]
 
 
+def test_where_something_goes_on_is_recent() -> None:
+    tree = PrefixTree(3)
+    run(tree, [1, 2, 3])
+    for _ in range(RECENT):
+        tree.begin()
+    assert [node.token for node in run(tree, [1, 4, 5]) or []] == [4, 5], "2 and 3 made room, 1 did not"
+    assert len(tree.slots_to(tree.descend(tree.root, [1, 4, 5]))) == 3
+
+
 def test_more_than_there_is_room_for_takes_nothing() -> None:
     tree = PrefixTree(4)
     assert run(tree, [1, 2, 3, 4, 5]) is None

@@ -7,6 +7,7 @@ import torch
 from tests.models.text_pairs import merged
 
 from saguaro.drafting.drafters.text import TextDrafter
+from saguaro.drafting.target_law import SECOND
 from saguaro.execution.batch import Span
 from saguaro.execution.kv_pool import KVPool
 from saguaro.execution.runner import Runner
@@ -29,21 +30,37 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[CausalLM, TextBridge
 
 @pytest.fixture
 def drafter(pair: tuple[CausalLM, TextBridge]) -> TextDrafter:
-    return TextDrafter(pair[0], bridge=pair[1], num_slots=256, page_size=4, max_positions=120)
+    return TextDrafter(pair[0], bridge=pair[1], target_vocab=512, num_slots=256, page_size=4, max_positions=120)
+
+
+def logits_after(model: CausalLM, ids: list[int]) -> torch.Tensor:
+    runner = Runner(model, KVPool(model.config, 256, model.pool_dtype), 64)
+    logits_1D = runner.run([Span(ids, 0, [0, 1, 2, 3], list(range(len(ids))), 1)])
+    assert logits_1D is not None
+    return torch.softmax(logits_1D[0].double(), dim=0)
 
 
 def alone(pair: tuple[CausalLM, TextBridge], text: list[int]) -> torch.Tensor:
     """The law after a text (512), from the model and the tokenizers as they are."""
     model, bridge = pair
     ids = bridge.encode(bytes(text))
-    runner = Runner(model, KVPool(model.config, 256, model.pool_dtype), 64)
-    logits_1D = runner.run([Span(ids, 0, [0, 1, 2, 3], list(range(len(ids))), 1)])
-    assert logits_1D is not None
+    law_D = logits_after(model, ids)
     law_V = torch.zeros(512, dtype=torch.float64)
-    for own, mass in enumerate(torch.softmax(logits_1D[0].double(), dim=0).tolist()):
+    for own, mass in enumerate(law_D.tolist()):
         if bridge.column_of[own] >= 0:
             law_V[bridge.token_ids[bridge.column_of[own]]] += mass
-    return law_V
+    likeliest = int(law_D.argmax())
+    piece, alone_token = bridge.draft_piece(likeliest), bridge.first_token(bridge.draft_piece(likeliest))
+    if piece:
+        second_D = logits_after(model, [*ids, likeliest])
+        for own in second_D.topk(SECOND).indices.tolist():
+            token = bridge.first_token(piece + bridge.draft_piece(own))
+            if token is not None and token != alone_token:
+                moved = law_D[likeliest] * second_D[own]
+                law_V[token] += moved
+                if alone_token is not None:
+                    law_V[alone_token] -= moved
+    return law_V / law_V.sum()
 
 
 def over_ids(drafter: TextDrafter, row_C: torch.Tensor) -> torch.Tensor:
@@ -93,13 +110,13 @@ def test_only_what_changed_is_run(
     pair: tuple[CausalLM, TextBridge], drafter: TextDrafter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int] = []
-    run = drafter._runner.run
+    run = drafter._runs._runner.run
 
     def counted(spans: list[Span], **options: object) -> torch.Tensor | None:
         counts.append(sum(len(span.tokens) for span in spans))
         return run(spans, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(drafter._runner, "run", counted)
+    monkeypatch.setattr(drafter._runs._runner, "run", counted)
     drafter.run([Span(TEXT[:20], 0, list(range(9)), list(range(20)), 1)])
     for place in range(20, len(TEXT)):
         drafter.run([Span([TEXT[place]], place, list(range(9)), [place], 1)])
@@ -109,17 +126,17 @@ def test_only_what_changed_is_run(
 
 @torch.inference_mode()
 def test_a_pass_that_is_given_up_leaves_nothing(drafter: TextDrafter) -> None:
-    free = drafter._tree.num_free
+    free = drafter._runs.tree.num_free
     assert drafter.run([Span(TEXT, 0, list(range(9)), list(range(len(TEXT))), 1)], interrupt=lambda: True) is None
-    assert drafter._tree.num_free == free
+    assert drafter._runs.tree.num_free == free
 
 
 @torch.inference_mode()
 def test_without_room_there_are_no_scores(pair: tuple[CausalLM, TextBridge]) -> None:
     """Too few slots, or positions: such a row has nothing to say, and the others do."""
-    small = TextDrafter(pair[0], bridge=pair[1], num_slots=12, page_size=4, max_positions=120)
-    short = Span(TEXT[:2], 0, [3], [5, 6], 1)
-    rows = small.run([short, Span(list(b"xqzjxqzjxqzj"), 0, [0, 1, 2], list(range(12)), 1)])
+    small = TextDrafter(pair[0], bridge=pair[1], target_vocab=512, num_slots=12, page_size=4, max_positions=120)
+    short = Span(TEXT[:2], 0, [0], [0, 1], 1)
+    rows = small.run([short, Span(list(b"xqzjxqzjxqzjxq"), 0, [0, 1, 2, 3], [*range(12), 5, 6], 1)])
     assert rows is not None
     assert torch.isfinite(rows[0]).any()
     assert torch.isinf(rows[1]).all()

@@ -17,6 +17,8 @@ from saguaro import LLM, SamplingParams
 PROMPTS = [list(b"the tab"), list(b"na\xc3\xafve caf\xc3"), [97], list(b"3,141"), [104, 105, 256, 32]]
 LETTERS = "toy:llama?seed=1&vocab=48&layers=2"
 """A target that has letters, some of them of two bytes."""
+SYLLABLES = "toy:llama?seed=1&vocab=512&layers=2"
+"""One that has syllables, too."""
 DRAFTS: dict[str, Callable[[Path], str]] = {
     "same text, other ids": shuffled,
     "near": lambda folder: shuffled(folder, BYTE_TARGET + "&noise=0.15"),
@@ -92,21 +94,35 @@ def test_exact_in_processes_of_their_own(tmp_path: Path, alone: dict[float, list
     assert totals["accepted"] > 0
 
 
-@pytest.mark.parametrize("options", [{"kv_pages": 12, "draft_kv_pages": 5}, {"max_batch": 2, "prefix_cache": False}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kv_pages": 12, "draft_kv_pages": 5},
+        pytest.param({"max_batch": 2, "prefix_cache": False}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_draft_without_room_costs_no_text(
     tmp_path: Path, alone: dict[float, list[list[int]]], options: dict[str, Any]
 ) -> None:
     run(alone, merged(tmp_path), "ssd", budget=6, **options)
 
 
-def test_letters_of_two_bytes() -> None:
-    """The draft sees bytes of letters of which it could say no more than a half."""
+@pytest.mark.parametrize("target", [LETTERS, SYLLABLES])
+def test_what_two_tokens_of_the_draft_make(target: str) -> None:
+    """A draft of bytes: letters of two bytes, and syllables, are known to it in pieces."""
     sizes: dict[str, Any] = SIZES | {"dtype": "float32", "channel": "loopback", "target_device": "cpu:0"}
     asked = [params(t) for t in (0.0, 1.0)]
-    with LLM(LETTERS, mode="ar", **sizes) as llm:
+    with LLM(target, mode="ar", **sizes) as llm:
         wanted = [[c.token_ids for c in llm.generate([[1, 2, 40], [7]], one)] for one in asked]
     with LLM(
-        LETTERS, "toy:llama?seed=2&vocab=300", mode="ssd", lookahead=3, budget=8, pacing="lockstep", **sizes
+        target,
+        "toy:llama?seed=2&vocab=300",
+        mode="ssd",
+        drafter="text",
+        lookahead=3,
+        budget=8,
+        pacing="lockstep",
+        **sizes,
     ) as llm:
         assert [[c.token_ids for c in llm.generate([[1, 2, 40], [7]], one)] for one in asked] == wanted
 

@@ -71,8 +71,8 @@ def _through_text(target: Checkpoint, draft: Checkpoint, vocab: int) -> Iterator
     bridge = open_bridge(target, draft, vocab=vocab)
     same = "of the draft's tokens; another one counts for the target's longest that it begins with"
     yield Fact("tokens that the target has too", 100 * bridge.shared, "%", same)
-    can = f"of {vocab:,}; all others are never proposed"
-    yield Fact("tokens that the draft can propose", len(bridge.token_ids), "", can)
+    can = f"of {vocab:,}; of the others it proposes those that two of its tokens make, as far as they are likely"
+    yield Fact("tokens that the draft says at once", len(bridge.token_ids), "", can)
     count = len(target.tokenizer().encode(SAMPLE, add_special=False))
     ratio = len(bridge.encode(SAMPLE.encode())) / count
     how = f"a sample of {count} tokens; a step runs one token of the draft, and more where a text is encoded anew"

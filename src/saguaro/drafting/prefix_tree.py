@@ -148,7 +148,7 @@ class PrefixTree:
         return True
 
     def _take_back(self, node: Node) -> None:
-        """The slot of a leaf is free again; its parent may be a leaf then, as old as it was."""
+        """The slot of a leaf is free again; its parent may be a leaf then, as old as it was or newer."""
         parent = node.parent
         assert parent is not None
         assert node.slot is not None
@@ -159,9 +159,9 @@ class PrefixTree:
         self._detach(node)
         parent.live -= 1
         if not parent.live and parent is not self.root:
-            parent.used = node.used
             self._leaves[parent] = None
-            self._leaves.move_to_end(parent, last=self._pass == node.used)
+            self._leaves.move_to_end(parent, last=parent.used > node.used)
+            parent.used = max(parent.used, node.used)
 
     def _detach(self, node: Node) -> None:
         if node.parent is not None and node.parent.children.get(node.token) is node:

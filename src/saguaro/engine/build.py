@@ -162,7 +162,7 @@ def build_drafter(plan: Plan) -> Drafter:
         return DRAFTERS.get("eagle3" if config.drafter == "lm" else config.drafter)(head, **sizes, **options)
     if plan.through_text:
         model, bridge = load_with_bridge(place, plan, ops_of(place))
-        return DRAFTERS.get("text")(model, bridge=bridge, **sizes)
+        return DRAFTERS.get("text")(model, bridge=bridge, target_vocab=plan.vocab, **sizes)
     size = options.pop("shortlist", AUTO)
     model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
     if config.drafter == "eagle3":

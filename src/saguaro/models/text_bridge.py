@@ -48,9 +48,10 @@ class TextBridge:
         if probe not in (b"a", b" a"):
             raise ConfigError("the draft's tokenizer does not give back the text that it reads; take another draft.")
         self._anchored = probe != b"a"
-        pieces = [b"" if d in draft.special_ids else draft.token_bytes(d) for d in range(draft_vocab)]
+        self._pieces = pieces = [b"" if d in draft.special_ids else draft.token_bytes(d) for d in range(draft_vocab)]
         self._byte_ids = {piece: d for d, piece in reversed(list(enumerate(pieces))) if len(piece) == 1}
         self._specials = self._special_ids()
+        self._by_bytes = self._target_pieces(target_vocab)
         self.token_ids, self.column_of = self._columns(pieces, target_vocab)
 
     def special(self, token: int) -> tuple[int, ...] | None:
@@ -64,6 +65,15 @@ class TextBridge:
     def draft_bytes(self, ids: Sequence[int]) -> bytes:
         """The text of ids of the draft."""
         return b"".join(map(self._draft.token_bytes, ids))
+
+    def draft_piece(self, own: int) -> bytes:
+        """The same of an id of the draft, empty for special ones."""
+        return self._pieces[own]
+
+    def first_token(self, raw: bytes) -> int | None:
+        """The target's longest token with which some bytes begin."""
+        token = _longest(raw, self._by_bytes)
+        return None if token == NONE else token
 
     def encode(self, raw: bytes) -> list[int]:
         """The draft's ids of some bytes. Their text is `raw` but for bytes that the draft has no token for."""
@@ -122,15 +132,18 @@ class TextBridge:
                 specials[token] = (min(draft.stop_ids),)
         return specials
 
-    def _columns(self, pieces: Sequence[bytes], target_vocab: int) -> tuple[list[int], list[int]]:
-        target = self._target
+    def _target_pieces(self, target_vocab: int) -> dict[bytes, int]:
+        """The target's tokens by their bytes, special ones aside; the first of several."""
         by_bytes: dict[bytes, int] = {}
         for token in range(target_vocab):
-            piece = b"" if token in target.special_ids else target.token_bytes(token)
+            piece = b"" if token in self._target.special_ids else self._target.token_bytes(token)
             if piece:
                 by_bytes.setdefault(piece, token)
-        counts_for = [_longest(piece, by_bytes) for piece in pieces]
-        for token in sorted(target.special_ids, reverse=True):  # of several that mean one id, the first
+        return by_bytes
+
+    def _columns(self, pieces: Sequence[bytes], target_vocab: int) -> tuple[list[int], list[int]]:
+        counts_for = [_longest(piece, self._by_bytes) for piece in pieces]
+        for token in sorted(self._target.special_ids, reverse=True):  # of several that mean one id, the first
             for own in self._specials.get(token, ()):
                 if token < target_vocab and own < len(counts_for):
                     counts_for[own] = token
