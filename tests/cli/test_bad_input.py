@@ -112,3 +112,14 @@ def test_every_engine_command_refuses_the_same(here, command_name, tmp_path):
     }
     done = here(command_name, "--target", "/no/such/model", *more.get(command_name, ()))
     assert (done.status, "there is no model" in done.err) == (2, True)
+
+
+def test_tokenizers_of_real_models_differ(here, models_directory):
+    names = ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "smollm2-135m-instruct-q4_1.gguf")
+    target, draft = (models_directory / name for name in names)
+    if not (target.exists() and draft.exists()):
+        pytest.skip(f"{names[0]} and {names[1]} are not in {models_directory}")
+    done = here("generate", "--target", target, "--draft", draft, "--prompt", "a")
+    assert done.status == 2
+    assert "id 0 is" in done.err
+    assert done.seconds < SECONDS

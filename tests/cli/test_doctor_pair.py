@@ -38,7 +38,7 @@ def test_same_ids_and_padding(report):
 
 
 def test_another_tokenizer(report, tmp_path):
-    pair = report(BYTE_TARGET, merged(tmp_path))
+    pair = report(BYTE_TARGET, merged(tmp_path), "--drafter", "text")
     assert pair["draft"] == "a language model with another tokenizer"
     assert pair["tokenizers"].startswith("different, so they meet in text; the tokenizers differ: id 0 is")
     assert 60 < pair["tokens that the target has too"] < 100
@@ -93,7 +93,7 @@ def test_without_a_draft_there_is_no_pair(here):
 
 
 def test_a_pair_that_cannot_be_is_one_sentence(here):
-    done = here("doctor", "--target", "toy:llama?vocab=300", "--draft", "toy:llama?vocab=48")
+    done = here("doctor", "--target", "toy:llama?vocab=300", "--draft", "toy:llama?vocab=48", "--drafter", "text")
     assert done.status == 2
     assert "different tokenizers, and the draft's has no token for '!' alone" in done.err
     assert done.out == ""

@@ -42,7 +42,7 @@ def run(
     """Generate at both temperatures; ids must be AR's at those in `exact`."""
     totals = dict.fromkeys(("accepted", "verified", "hits", "misses"), 0)
     sizes = SIZES | {"mode": mode, "dtype": "float32", "channel": "loopback", "lookahead": 3, "target_device": "cpu:0"}
-    with LLM(BYTE_TARGET, source, **(sizes | options)) as llm:
+    with LLM(BYTE_TARGET, source, drafter="text", **(sizes | options)) as llm:
         for temperature, tokens in alone.items():
             results = llm.generate(PROMPTS, params(temperature))
             assert temperature not in exact or [c.token_ids for c in results] == tokens
@@ -136,7 +136,9 @@ def test_penalties_and_grammars_read_the_targets_ids(tmp_path: Path) -> None:
     ]
     with LLM(BYTE_TARGET, mode="ar", **sizes) as llm:
         wanted = [llm.generate([PROMPTS[0]], one)[0].token_ids for one in asked]
-    with LLM(BYTE_TARGET, source, mode="ssd", lookahead=3, budget=12, pacing="lockstep", **sizes) as llm:
+    with LLM(
+        BYTE_TARGET, source, drafter="text", mode="ssd", lookahead=3, budget=12, pacing="lockstep", **sizes
+    ) as llm:
         done = [llm.generate([PROMPTS[0]], one)[0] for one in asked]
         assert [c.token_ids for c in done] == wanted
         missed = [c.metrics.verified - c.metrics.accepted for c in done]
@@ -148,8 +150,8 @@ def test_rejection_follows_the_targets_law() -> None:
     """A table of letters, and a table of bytes as its draft: chi-square over all transitions."""
     target, draft = (f"toy:markov?seed={seed}&vocab={vocab}&scale=1.5" for seed, vocab in ((1, 16), (2, 300)))
     with LLM(
-        target, draft, mode="ssd", channel="loopback", dtype="float32", verification="rejection", pacing="lockstep",
-        fan_out=[2, 1, 3], max_batch=64, max_model_len=128, page_size=16, target_device="cpu:0",
+        target, draft, drafter="text", mode="ssd", channel="loopback", dtype="float32", verification="rejection",
+        pacing="lockstep", fan_out=[2, 1, 3], max_batch=64, max_model_len=128, page_size=16, target_device="cpu:0",
     ) as llm:  # fmt: skip
         counts = transitions(llm, 64 * LENGTH, 0.8)
         assert p_value(counts, target_law(llm, 0.8)) > 0.001
@@ -172,7 +174,7 @@ def test_real_pair(models_directory: Path, mode: str) -> None:
     sizes: dict[str, Any] = {"target_device": "cpu:0", "max_model_len": 1024, "max_batch": 1}
     with LLM(str(target), mode="ar", **sizes) as llm:
         wanted = [llm.generate(prompt, asked)[0].token_ids for prompt in prompts]
-    with LLM(str(target), str(draft), mode=mode, lookahead=3, **sizes) as llm:
+    with LLM(str(target), str(draft), drafter="text", mode=mode, lookahead=3, **sizes) as llm:
         done = [llm.generate(prompt, asked)[0] for prompt in prompts]
     assert [c.token_ids for c in done] == wanted
     assert sum(c.metrics.accepted for c in done) > 0.3 * sum(c.metrics.verified for c in done)

@@ -22,19 +22,24 @@ if TYPE_CHECKING:
     from saguaro.models.text_bridge import TextBridge
 
 NAME = "text"
-"""The drafter's name; with tokenizers that differ it is taken where the user says nothing."""
+"""The drafter's name. It is never taken by itself: two tokenizers are more often a mistake than a wish."""
 LONGER = 2
 """A draft may need so many tokens for one of the target's, in the mean of a text that fills the context."""
 
 
 def reads_text(config: EngineConfig, relation: Pairing, draft: Checkpoint) -> bool:
-    """Whether target and draft speak through text: with different tokenizers, or because the user says so.
+    """Whether target and draft speak through text, as the user says.
 
     Raises:
-        ConfigError: the draft could not, with what to do instead.
+        ConfigError: the tokenizers differ and nobody said so, or the draft could not, with what to do instead.
     """
     differ = relation.kind == TEXT
-    if not differ and config.drafter != NAME:
+    if config.drafter != NAME:
+        if differ:
+            raise ConfigError(
+                f"target and draft have different tokenizers: {relation.difference}; take a draft of this target's "
+                f"family, or let this one draft through text (drafter {NAME!r})."
+            )
         return False
     why = "target and draft have different tokenizers, and " if differ else ""
     if relation.kind in (HEAD, OWN_IDS) or draft.config.draft_vocab is not None:
@@ -42,8 +47,6 @@ def reads_text(config: EngineConfig, relation: Pairing, draft: Checkpoint) -> bo
             f"{why}a draft that knows its target's ids alone cannot speak through text; take the one that was made for "
             "this target, or a whole model."
         )
-    if config.drafter not in ("lm", NAME):
-        raise ConfigError(f"{why}the drafter {config.drafter!r} reads ids; leave it out, or take another draft.")
     if config.drafter_options:
         raise ConfigError(
             f"a draft that speaks through text has all of its head and no drafter option; leave "
