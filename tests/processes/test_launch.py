@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
-from collections import deque
 from multiprocessing.connection import Connection
 
 import pytest
 
 from saguaro.engine.launch import Worker
+from saguaro.engine.pipe import Pipe
 from saguaro.errors import WorkerDied
 
 BIG = "x" * 300_000
@@ -21,9 +20,7 @@ class Peer(Worker):
 
     def __init__(self, ours: socket.socket) -> None:
         self.role = "test"
-        self._socket = ours
-        self._inbox = deque()
-        self.connection = Connection(os.dup(ours.fileno()))
+        self.pipe = Pipe(ours)
 
     def end_status(self) -> str:
         return "closed"
@@ -35,7 +32,7 @@ def pair():
     with Connection(theirs.detach()) as other:
         peer = Peer(ours)
         yield peer, other
-        peer._hang_up()
+        peer.pipe.close()
 
 
 def test_both_sides_have_much_to_say(pair: tuple[Peer, Connection]) -> None:

@@ -98,7 +98,7 @@ def ring_of(plan: Plan, role: str) -> Ring | None:
     return Ring(role, os.getpid()) if plan.config.trace else None
 
 
-def build_target(plan: Plan, emit: Callable[[Event], None]) -> TargetWorker:
+def build_target(plan: Plan, emit: Callable[[list[Event]], None]) -> TargetWorker:
     """The target's worker, model loaded."""
     place, config = plan.target, plan.config
     model = load(place, plan)

@@ -99,7 +99,8 @@ class RoundCounter:
 
 def _reached(counts: list[int], upto: int) -> None:
     """Add one to the first `upto` entries."""
-    counts.extend([0] * (upto - len(counts)))
+    if upto > len(counts):
+        counts.extend([0] * (upto - len(counts)))
     for position in range(upto):
         counts[position] += 1
 

@@ -40,7 +40,7 @@ class LoopbackEngine(Engine):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         with torch.inference_mode():
-            self.target = build_target(plan, self._events.append)
+            self.target = build_target(plan, self._events.extend)
             self.port: Loopback | None = None
             if plan.mode != "ar":
                 self.port = Loopback()
@@ -140,8 +140,8 @@ class ProcessEngine(Engine):
             if message is not None:
                 if message[0] == wanted:
                     return message[1]
-                if message[0] == "event":
-                    self._events.append(message[1])
+                if message[0] == "events":
+                    self._events.extend(message[1])
             elif self.supervisor is not None and self.supervisor.current is not None:
                 self._raise_if_draft_failed()
         raise WorkerDied(f"the target process did not answer within {seconds:.0f} s.")
@@ -215,15 +215,15 @@ class ProcessEngine(Engine):
     def poll(self, seconds: float) -> list[Event]:
         deadline = time.monotonic() + seconds
         while True:
-            while (message := self._target.receive(0)) is not None:
-                if message[0] == "event":
-                    self._events.append(message[1])
+            for name, value in self._target.arrived():
+                if name == "events":
+                    self._events.extend(value)
             if self.supervisor is not None:
                 self.supervisor.check()
             left = deadline - time.monotonic()
             if self._events or self.alarm.rang() or left <= 0:
                 break
-            wait_any([self._target.connection, self.alarm], min(left, 0.2))
+            wait_any([self._target.pipe, self.alarm], min(left, 0.2))
         return self._hand_out()
 
     def _apply(self, settings: Settings) -> None:

@@ -7,22 +7,18 @@ left over. Tests: tests/processes/.
 
 from __future__ import annotations
 
-import multiprocessing.connection
 import os
 import select
 import socket
-import struct
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from saguaro.device import Device
 from saguaro.engine.alarm import Alarm
+from saguaro.engine.pipe import Message, Pipe
 from saguaro.errors import ConfigError, RequestRefused, SaguaroError, WeightsError, WorkerDied
 
 LOAD_SECONDS = 600.0
@@ -48,10 +44,8 @@ class Worker:
             )
         finally:
             theirs.close()
-        self._socket = ours
-        self._inbox: deque[tuple[str, Any]] = deque()
-        self.connection = Connection(os.dup(ours.fileno()))
-        self.connection.send(("plan", plan))
+        self.pipe = Pipe(ours)
+        self.send("plan", plan)
 
     @property
     def alive(self) -> bool:
@@ -59,36 +53,26 @@ class Worker:
         return self.process.poll() is None
 
     def send(self, name: str, value: Any = None) -> None:
-        """Send a command; what arrives meanwhile is kept. Raises `WorkerDied` when nobody reads it.
-
-        A worker that has much to say does not read until it has said it. So while the pipe is full, this side reads:
-        otherwise both could wait for each other for ever.
-        """
-        body = bytes(ForkingPickler.dumps((name, value)))
-        frame = memoryview(struct.pack("!i", len(body)) + body)  # the framing of `Connection.send`
+        """Send a command; what arrives meanwhile is kept. Raises `WorkerDied` when nobody reads it."""
         try:
-            while frame:
-                try:
-                    frame = frame[self._socket.send(frame, socket.MSG_DONTWAIT) :]
-                except BlockingIOError:
-                    readable, _, _ = select.select([self._socket], [self._socket], [])
-                    if readable:
-                        self._inbox.append(self.connection.recv())
+            self.pipe.send(name, value)
         except (EOFError, OSError) as error:
-            raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
+            raise self._death() from error
 
-    def receive(self, seconds: float) -> tuple[str, Any] | None:
+    def receive(self, seconds: float) -> Message | None:
         """The next message, or None after `seconds`. Raises what the worker failed with, or `WorkerDied`."""
         try:
-            if not self._inbox and not self.connection.poll(seconds):
-                return None
-            name, value = self._inbox.popleft() if self._inbox else self.connection.recv()
-        except (EOFError, OSError) as error:
-            raise WorkerDied(f"the {self.role} process ended ({self.end_status()}).") from error
-        if name == "failed":
-            kind, message = value
-            raise _ERRORS.get(kind, SaguaroError)(message)
-        return name, value
+            message = self.pipe.receive(seconds)
+        except EOFError as error:
+            raise self._death() from error
+        return message if message is None else _checked(message)
+
+    def arrived(self) -> list[Message]:
+        """All messages that have come; raises as `receive`."""
+        try:
+            return [_checked(message) for message in self.pipe.arrived()]
+        except EOFError as error:
+            raise self._death() from error
 
     def expect(self, wanted: str, seconds: float = LOAD_SECONDS, *, hangs: Callable[[], bool] | None = None) -> Any:
         """Wait for a message of this name; others are dropped. A worker that `hangs` is given up at once."""
@@ -98,6 +82,9 @@ class Worker:
             if message is not None and message[0] == wanted:
                 return message[1]
         raise WorkerDied(f"the {self.role} process did not answer within {seconds:.0f} s.")
+
+    def _death(self) -> WorkerDied:
+        return WorkerDied(f"the {self.role} process ended ({self.end_status()}).")
 
     def end_status(self) -> str:
         """How the process ended, in words."""
@@ -112,20 +99,24 @@ class Worker:
         if self.alive:
             self.process.kill()
         self.process.wait()
-        self._hang_up()
+        self.pipe.close()
 
     def close(self) -> None:
         """Let the process end in order; kill it when it takes too long."""
-        self._hang_up()
+        self.pipe.close()
         try:
             self.process.wait(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
-    def _hang_up(self) -> None:
-        self.connection.close()
-        self._socket.close()
+
+def _checked(message: Message) -> Message:
+    """The message, unless it is a failure, which is raised."""
+    if message[0] == "failed":
+        kind, text = message[1]
+        raise _ERRORS.get(kind, SaguaroError)(text)
+    return message
 
 
 def _environment() -> dict[str, str]:
@@ -135,6 +126,9 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": root + (os.pathsep + path if path else "")}
 
 
-def wait_any(connections: Sequence[Connection | Alarm], seconds: float) -> None:
-    """Sleep until one of the connections has something to read, or an alarm rings."""
-    multiprocessing.connection.wait([each.fileno() for each in connections], timeout=seconds)
+def wait_any(sources: Sequence[Pipe | Alarm], seconds: float) -> None:
+    """Sleep until one of the pipes has something to read, or an alarm rings."""
+    poller = select.poll()
+    for each in sources:
+        poller.register(each, select.POLLIN)
+    poller.poll(1000 * seconds)

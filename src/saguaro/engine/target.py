@@ -65,7 +65,7 @@ def _raw(logits_WV: torch.Tensor, rows: Rows[Sequence]) -> torch.Tensor:
 
 
 class TargetWorker:
-    """The target's side of all rows. `emit` receives events as soon as they exist."""
+    """The target's side of all rows. `emit` receives the events of a round as soon as the round has ended."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TargetWorker:
         beside: int | None,
         settings: Settings,
         grammars: Grammars,
-        emit: Callable[[Event], None],
+        emit: Callable[[list[Event]], None],
         acceptance: Rows[float] = (),
         trace: Ring | None = None,
         corpus: Corpus | None = None,
@@ -86,6 +86,7 @@ class TargetWorker:
         self.runner = runner
         self.vocab = vocab
         self.emit = emit
+        self._events: list[Event] = []  # of the round under way
         self.grammars = grammars
         self.scheduler = Scheduler(pool, limits, prefix_cache=prefix_cache)
         self.pace = Pace(limits.chunk, fixed=beside)
@@ -109,7 +110,7 @@ class TargetWorker:
                 self.grammars.compile(submission.sampling.grammar)
             self.scheduler.submit(submission)
         except RequestRefused as error:
-            self.emit(Failure(submission.request, "RequestRefused", str(error)))
+            self.emit([Failure(submission.request, "RequestRefused", str(error))])
 
     def abort(self, request: int) -> None:
         """End a request now; an ended or unknown one is ignored."""
@@ -192,6 +193,7 @@ class TargetWorker:
             if s.finish is None:
                 s.fits = self._fits(s)
                 going_on.append((s, base, end))
+        self._tell()
         reported = time.monotonic()
         self.seconds["report"] += reported - ended
         if self.trace is not None:
@@ -206,6 +208,11 @@ class TargetWorker:
         if not filled:
             self.estimates.round_took(sum(len(tokens) for tokens in drawn), seconds + waited, len(rows))
             self.shifting.ended(depths, seconds + waited, [s for s, _, _ in going_on])
+
+    def _tell(self) -> None:
+        told, self._events = self._events, []
+        if told:
+            self.emit(told)
 
     def _learn(self, s: Sequence, accepted: int) -> None:
         """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
@@ -325,12 +332,13 @@ class TargetWorker:
         if s.finish is not None:
             self.proposer.finished(s)
             self._leave(s)
-        self.emit((s.request, report))
+        self._events.append((s.request, report))
 
     def _fail(self, sequence: Sequence, message: str) -> None:
         self._leave(sequence, keep=False)
         sequence.finish = "abort"
-        self.emit(Failure(sequence.request, "RequestRefused" if asked_for_it(sequence) else "SaguaroError", message))
+        kind = "RequestRefused" if asked_for_it(sequence) else "SaguaroError"
+        self._events.append(Failure(sequence.request, kind, message))
 
     def _leave(self, sequence: Sequence, *, keep: bool = True) -> None:
         self.scheduler.leave(sequence, keep=keep)

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
@@ -82,20 +83,31 @@ def run_target(connection: Connection, plan: Plan) -> None:
     from saguaro.engine.build import build_draft, build_target
     from saguaro.transport.loopback import Loopback
 
-    worker = build_target(plan, lambda event: connection.send(("event", event)))
+    worker = build_target(plan, lambda events: connection.send(("events", events)))
     local: Any = None
     if plan.mode == "sd":
         port = Loopback()
         local = build_draft(plan, port)
         port.step = local.step
         worker.attach(port)
+    heard = _listening(connection)
     _ready(connection)
     while True:
         busy = worker.step()
-        while connection.poll(0 if busy else 0.05):
+        while heard(0 if busy else 0.05):
             name, value = connection.recv()
             _target_command(worker, local, connection, name, value)
             busy = True
+
+
+def _listening(connection: Connection) -> Callable[[float], bool]:
+    """Whether there is something to read within so many seconds.
+
+    It is asked after every step: it takes 1.3 us where `Connection.poll`, which makes a selector each time, takes 8.
+    """
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    return lambda seconds: bool(poller.poll(1000 * seconds))
 
 
 def _ready(connection: Connection) -> None:
@@ -151,25 +163,22 @@ def run_draft(connection: Connection, plan: Plan, descriptor: int, shape: Mailbo
     os.close(descriptor)
     worker = build_draft(plan, port)
     port.beat(0.0, 0.0, 0.0)
+    heard = _listening(connection)
     _ready(connection)
-    checked = time.monotonic()
     while True:
-        stepped = worker.step()
-        if not stepped:
+        if not worker.step():
             worker.beat()
             port.wait_news(IDLE_SECONDS)
-        if not stepped or time.monotonic() - checked > 0.1:
-            checked = time.monotonic()
-            while connection.poll(0):
-                name, value = connection.recv()
-                if name == "measure":
-                    connection.send(("measured", worker.measure(**value)))
-                elif name == "statistics":
-                    connection.send(("statistics", worker.statistics()))
-                elif name == "trace" and worker.activity.trace is not None:
-                    connection.send(("trace", worker.activity.trace.take()))
-                elif name == "observations":
-                    connection.send(("observations", worker.observations()))
+        while heard(0):  # whoever asks waits, and the texts of all requests with it
+            name, value = connection.recv()
+            if name == "measure":
+                connection.send(("measured", worker.measure(**value)))
+            elif name == "statistics":
+                connection.send(("statistics", worker.statistics()))
+            elif name == "trace" and worker.activity.trace is not None:
+                connection.send(("trace", worker.activity.trace.take()))
+            elif name == "observations":
+                connection.send(("observations", worker.observations()))
 
 
 if __name__ == "__main__":
