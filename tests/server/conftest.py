@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ import uvicorn
 
 from saguaro import LLM, AsyncLLM
 from saguaro.server.app import build_app
-from saguaro.server.connection import Connection
+from saguaro.server.connection import connections
 from saguaro.server.front import Front
 from saguaro.server.listening import open_socket
 from saguaro.server.options import ServerOptions
@@ -84,11 +84,15 @@ def served(llm: AsyncLLM, **options: Any) -> Server:
 
 
 @contextmanager
-def at_a_port(server: Server) -> Iterator[str]:
-    """The server at a free port, its address; ends when the block does."""
+def at_a_port(server: Server, *, buffer: int | None = None) -> Iterator[str]:
+    """The server at a free port, its address; ends when the block does. `buffer`: bytes of answers that the system
+    keeps for a client.
+    """
     with open_socket("127.0.0.1", 0) as listener:
-        connection = partial(Connection, head_seconds=server.front.options.send_seconds)
-        config = uvicorn.Config(server.app, log_config=None, lifespan="off", ws="none", http=connection)
+        if buffer is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+        http = connections(server.front.options)
+        config = uvicorn.Config(server.app, log_config=None, lifespan="off", ws="none", http=http)
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -21,6 +21,7 @@ from saguaro.server.options import ServerOptions
         ({"tool_parser": "herms"}, "did you mean 'hermes'"),
         ({"reasoning_parser": "qwen"}, "did you mean 'qwen3'"),
         ({"send_seconds": 0.0}, "send_seconds"),
+        ({"read_seconds": float("nan")}, "read_seconds"),
         ({"on_engine_death": "stop"}, "restart or stay or exit"),
     ],
 )

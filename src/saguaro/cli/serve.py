@@ -30,6 +30,7 @@ LIMITS: dict[str, tuple[Any, str]] = {
     "max_body": (whole, "bytes of a request's body (default 8388608)"),
     "drain_seconds": (number, "how long requests may go on after SIGTERM (default 30)"),
     "send_seconds": (number, "longest time in which a client may send its request (default 60)"),
+    "read_seconds": (number, "a client that reads nothing of its answer for so long is left (default 60)"),
     "patience": (number, "seconds of silence after which the engine counts as dead and is ended (default 20)"),
     "tool_parser": (str, "hermes, llama, none, a dotted path, or auto: the one that fits the tokenizer"),
     "reasoning_parser": (str, "qwen3, none, a dotted path, or auto"),

@@ -12,6 +12,10 @@ import socket
 from saguaro.errors import ConfigError
 
 BACKLOG = 1024
+SEND_BUFFER = 1 << 17
+"""Bytes that the system may keep for a client that does not read. By itself Linux keeps megabytes; what is held back
+here instead is merged, so that a slow reader is given the news, and a thousand of them do not fill the memory.
+"""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -30,6 +34,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # of its connections, too
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:

@@ -28,6 +28,7 @@ class ServerOptions:
         max_body: bytes of a request's body.
         drain_seconds: how long requests may go on after the first SIGTERM.
         send_seconds: longest time in which a client may send its request.
+        read_seconds: a client that takes nothing of its answer for so long is left.
         patience: seconds of silence after which an engine counts as dead and is ended.
         quiet_seconds: a stream that has nothing to send for so long gets a comment that keeps it alive.
         tool_parser, reasoning_parser: members of the tables in `parsers`, `auto` or `none`.
@@ -46,6 +47,7 @@ class ServerOptions:
     max_body: int = 8 << 20
     drain_seconds: float = 30.0
     send_seconds: float = 60.0
+    read_seconds: float = 60.0
     patience: float = 20.0
     quiet_seconds: float = 15.0
     tool_parser: str = AUTO
@@ -64,7 +66,7 @@ class ServerOptions:
         for name in ("request_seconds", "drain_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more, not {getattr(self, name)!r}.")
-        for name in ("patience", "quiet_seconds", "send_seconds"):
+        for name in ("patience", "quiet_seconds", "send_seconds", "read_seconds"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, not {getattr(self, name)!r}.")
         for table, name in ((TOOLS, self.tool_parser), (REASONING, self.reasoning_parser)):
