@@ -5,9 +5,10 @@
         async for delta in llm.stream("Hello", SamplingParams(max_tokens=32)):
             print(delta.text, end="")
 
-One thread owns the engine (`engine/driver.py`); what it finds is handed to the loop of each client. A client that
-stops reading costs one delta of memory: later ones are merged into it, and nobody waits for it. This is the only file
-in which asyncio meets the engine. Must not know: text (`choices.py`), workers. Tests: tests/llm/, tests/reports/.
+One thread owns the engine (`engine/driver.py`); what it finds is handed to the loop of each client
+(`async_clients.py`). A client that stops reading costs one delta of memory: later ones are merged into it, and nobody
+waits for it. Here alone asyncio meets the engine. Must not know: text (`choices.py`), workers. Tests: tests/llm/,
+tests/reports/.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from saguaro.choices import Choice, Prompt, error_of, merged, open_intake
+from saguaro.async_clients import Client, deliver, lose
+from saguaro.choices import Choice, Prompt, open_intake
 from saguaro.engine.driver import Driver, opening
 from saguaro.engine.engine import open_engine
-from saguaro.engine.interface import about
 from saguaro.engine.resolve import Plan
-from saguaro.engine.target import Event, Failure
 from saguaro.engine.trace import ProcessTrace
 from saguaro.errors import SaguaroError
 from saguaro.request import Completion, Delta, SamplingParams
@@ -123,8 +123,8 @@ class AsyncLLM:
             client.leave()
         return [choice.completion() for choice in choices]
 
-    def _start(self, choices: Sequence[Choice], *, streams: bool) -> _Client:
-        client = _Client(self._driver, streams=streams)
+    def _start(self, choices: Sequence[Choice], *, streams: bool, news: asyncio.Event | None = None) -> Client:
+        client = Client(self._driver, streams=streams, news=news)
         client.open = {next(self._numbers): choice for choice in choices}
         self._driver.submit(client, [self._intake.submission(*item) for item in client.open.items()])
         return client
@@ -172,7 +172,7 @@ class AsyncLLM:
         self._ending.detach()
         self._hold(opened)
 
-    def _hold(self, driver: Driver[_Client]) -> None:
+    def _hold(self, driver: Driver[Client]) -> None:
         """Use this engine; one that nobody holds any more ends."""
         self._driver = driver
         self._ending = weakref.finalize(self, driver.stop)
@@ -211,7 +211,7 @@ class Stream(AsyncIterator[Delta]):
         self._llm = llm
         self._choice = choice
         self._closed = False
-        self.client: _Client | None = None
+        self.client: Client | None = None
 
     def __aiter__(self) -> Stream:
         return self
@@ -219,8 +219,8 @@ class Stream(AsyncIterator[Delta]):
     async def __anext__(self) -> Delta:
         if self._closed:
             raise StopAsyncIteration
-        if self.client is None:
-            self.client = self._llm._start([self._choice], streams=True)
+        self.begin()
+        assert self.client is not None
         try:
             delta = await self.client.next_delta()
         except BaseException:  # a cancelled reader will not come back
@@ -229,6 +229,26 @@ class Stream(AsyncIterator[Delta]):
         if delta is None:
             raise StopAsyncIteration
         return delta
+
+    def begin(self, news: asyncio.Event | None = None) -> None:
+        """Start the request, unless it has started. Who reads several streams at once gives them one event, which is
+        set when there is something to `take`.
+        """
+        if self.client is None:
+            self.client = self._llm._start([self._choice], streams=True, news=news)
+
+    def take(self) -> Delta | None:
+        """The next piece of a stream that was begun, without waiting; None when there is none yet.
+
+        Raises:
+            What the request failed with, after its last piece.
+        """
+        return None if self._closed or self.client is None else self.client.piece()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further piece comes."""
+        return self._closed or (self.client is not None and self.client.ended)
 
     async def completion(self) -> Completion:
         """The whole answer at once, instead of its pieces: as `generate`, with its errors."""
@@ -259,129 +279,5 @@ class Stream(AsyncIterator[Delta]):
             self.client.leave()
 
 
-class _Client:
-    """What one call waits for: its choices under way and, for a stream, at most one delta that was not read.
-
-    All of it belongs to the loop of the call; the engine's thread only schedules `take` and `fail` there.
-    """
-
-    def __init__(self, driver: Driver[_Client], *, streams: bool) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.open: dict[int, Choice] = {}
-        self._driver = driver
-        self._streams = streams
-        self._delta: Delta | None = None
-        self._error: Exception | None = None
-        self._news = asyncio.Event()
-
-    async def next_delta(self) -> Delta | None:
-        """What came since the last piece, or None after the last one."""
-        while self._delta is None and self.open:
-            self._news.clear()
-            await self._news.wait()
-        delta, self._delta = self._delta, None
-        if delta is None:
-            self._raise()
-        return delta
-
-    async def finished(self) -> None:
-        """Wait for the end of all choices."""
-        while self.open:
-            self._news.clear()
-            await self._news.wait()
-        self._raise()
-
-    def take(self, event: Event) -> None:
-        """One event of the engine."""
-        number, ended = about(event)
-        choice = self.open.get(number)
-        if choice is None:
-            return  # left, or ended at a stop string, while the event was under way
-        if isinstance(event, Failure):
-            self.fail(error_of(event))
-            return
-        try:
-            delta = choice.add(event[1])
-        except Exception as error:  # the caller must hear of it: nobody else waits for this request
-            self.fail(error)
-            return
-        if delta.finish_reason is not None:
-            del self.open[number]
-            if not ended:  # at a stop string, of which the engine knows nothing
-                self._driver.abort(number)
-        self._show(delta)
-
-    def _show(self, delta: Delta) -> None:
-        if self._streams:
-            self._delta = delta if self._delta is None else merged(self._delta, delta)
-        if self._streams or not self.open:
-            self._news.set()
-
-    def fail(self, error: Exception) -> None:
-        """End with an error, which comes after what is there to read."""
-        if self.open:
-            self._error = error
-            self.leave()
-
-    def leave(self) -> None:
-        """End what runs. A collection of garbage may call this in any thread; nobody reads then."""
-        numbers, self.open = list(self.open), {}
-        for number in numbers:
-            self._driver.abort(number)
-        self._news.set()
-
-    def abort(self) -> None:
-        """End what runs as an answer, not as an error."""
-        choices = list(self.open.values())
-        self.leave()
-        for choice in choices:
-            self._show(choice.abort())
-
-    def on_loop(self, function: Callable[[], None]) -> None:
-        """Call a function in the client's loop: now when that is the loop that runs here, else soon."""
-        if asyncio.get_running_loop() is self.loop:
-            function()
-        else:
-            _schedule(self.loop, function)
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-
-def _deliver(batch: Sequence[tuple[_Client, Event]]) -> list[_Client]:
-    """Hand events to the loops of their clients, one call-back a loop; returns clients whose loop is closed."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Client, Event]]] = {}
-    for client, event in batch:
-        by_loop.setdefault(client.loop, []).append((client, event))
-    gone: list[_Client] = []
-    for loop, pairs in by_loop.items():
-        if not _schedule(loop, _take, pairs):
-            gone += [client for client, _ in pairs]
-    return gone
-
-
-def _take(pairs: Sequence[tuple[_Client, Event]]) -> None:
-    for client, event in pairs:
-        client.take(event)
-
-
-def _lose(clients: Sequence[_Client], error: SaguaroError) -> None:
-    """Tell clients that no answer will come, each by an exception of its own."""
-    for client in clients:
-        _schedule(client.loop, client.fail, type(error)(str(error)))
-
-
-def _schedule(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> bool:
-    """Have a loop call a function soon; False when it is closed, and with it all who waited there."""
-    try:
-        loop.call_soon_threadsafe(function, *arguments)
-    except RuntimeError:
-        if not loop.is_closed():
-            raise
-        return False
-    return True
-
-
-def _drive(plan: Plan) -> Driver[_Client]:
-    return Driver(lambda: open_engine(plan), deliver=_deliver, lose=_lose)
+def _drive(plan: Plan) -> Driver[Client]:
+    return Driver(lambda: open_engine(plan), deliver=deliver, lose=lose)

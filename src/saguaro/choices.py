@@ -81,7 +81,8 @@ class Choice:
         self.text += shown
         self._count(report, len(kept))
         rounds = self._record(report, zip(kept, texts, origins, strict=True))
-        return Delta(shown, kept, self.finish, origins, self.metrics if self.finish else None, logprobs, rounds)
+        metrics = self.metrics if self.finish else None
+        return Delta(shown, kept, self.finish, origins, metrics, logprobs, rounds, texts)
 
     def abort(self) -> Delta:
         """End here: what was held back is shown, no token is added."""
@@ -278,6 +279,7 @@ def merged(first: Delta, second: Delta) -> Delta:
     """Two pieces of one stream as one. The lists of `first` grow, so joining many pieces takes linear time."""
     first.token_ids.extend(second.token_ids)
     first.origins.extend(second.origins)
+    first.texts.extend(second.texts)
     if first.logprobs is not None:
         first.logprobs.extend(second.logprobs or [])
     if first.rounds is not None:

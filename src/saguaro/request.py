@@ -7,7 +7,7 @@ Definitions of metrics: docs/metrics.md. Tests: tests/ground/test_request.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from itertools import zip_longest
@@ -306,7 +306,7 @@ class Completion:
 class Delta:
     """A piece of a stream: new text (whole characters only), its tokens and where each token came from.
 
-    `rounds` are as in `Completion`; the texts of their tokens make up `text`.
+    `rounds` are as in `Completion`. `texts` is what each token completed; both make up `text`.
     """
 
     text: str
@@ -316,6 +316,26 @@ class Delta:
     metrics: RequestMetrics | None = None
     logprobs: list[TokenLogprob] | None = None
     rounds: list[dict[str, Any]] | None = None
+    texts: list[str] = field(default_factory=list)
+
+    def by_token(self) -> Iterator[Delta]:
+        """The same in pieces of one token: the first has the rounds, the last the end and what was held back."""
+        if len(self.texts) < 2:
+            yield self
+            return
+        last, shown = len(self.texts) - 1, 0
+        for at, text in enumerate(self.texts):
+            ends = at == last
+            yield Delta(
+                self.text[shown:] if ends else text,
+                self.token_ids[at : at + 1],
+                self.finish_reason if ends else None,
+                self.origins[at : at + 1],
+                self.metrics if ends else None,
+                None if self.logprobs is None else self.logprobs[at : at + 1],
+                self.rounds if at == 0 else None,
+            )
+            shown += len(text)
 
 
 def _pairs(bias: Any) -> tuple[tuple[int, float], ...]:

@@ -183,6 +183,19 @@ def test_pieces_merge_in_order() -> None:
     assert whole.finish_reason == "stop"
 
 
+def test_a_piece_in_pieces_of_one_token() -> None:
+    entries, rounds = [TokenLogprob(i, -1.0) for i in (5, 6, 7)], [{"round": 1}]
+    whole = Delta("ab?", [5, 6, 7], "stop", ["hit", "hit", "bonus"], None, entries, rounds, ["a", "", "b"])
+    found = list(whole.by_token())
+    assert [each.text for each in found] == ["a", "", "b?"]  # what was held back comes with the end
+    assert [each.token_ids for each in found] == [[5], [6], [7]]
+    assert [each.origins for each in found] == [["hit"], ["hit"], ["bonus"]]
+    assert [each.logprobs for each in found] == [[entry] for entry in entries]
+    assert [each.finish_reason for each in found] == [None, None, "stop"]
+    assert [each.rounds for each in found] == [rounds, None, None]
+    assert list(found[2].by_token()) == [found[2]]
+
+
 def test_abort_ends_streams_and_completions_as_answers(roomy: AsyncLLM) -> None:
     async def scene() -> None:
         stream, other = await first_piece(roomy), await first_piece(roomy, replace(LONG, seed=5))

@@ -18,13 +18,13 @@ def prompt_of(seed: int) -> str:
 
 @pytest.fixture(scope="module")
 def wanted(alone: LLM) -> dict[int, str]:
-    prompts = [prompt_of(seed) for seed in range(8)]
-    params = [SamplingParams(temperature=0.9, max_tokens=24, seed=seed) for seed in range(8)]
+    prompts = [prompt_of(seed) for seed in range(16)]
+    params = [SamplingParams(temperature=0.9, max_tokens=24, seed=seed) for seed in range(16)]
     return {seed: found.text for seed, found in enumerate(alone.generate(prompts, params))}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("at_once", [1, 8])
+@pytest.mark.parametrize("at_once", [1, 16])
 def test_text_is_the_targets(llm_of_mode, wanted, stream, at_once):
     server = served(llm_of_mode)
 

@@ -51,6 +51,34 @@ def test_B24_B37_usage_is_what_was_given_and_what_is_counted(llm_of_mode: AsyncL
         assert whole["choices"][0]["text"] == "".join(choice["text"] for choice in choices)
 
 
+@pytest.mark.parametrize("path", [TEXT, "/v1/chat/completions"])
+def test_B37_a_chunk_for_each_token_where_that_is_asked_for(llm_of_mode: AsyncLLM, path: str) -> None:
+    server, chat = served(llm_of_mode), path != TEXT
+    asked: dict[str, Any] = {"max_tokens": 40, "seed": 3, "ignore_eos": True, "stream": True}
+    asked |= (
+        {"messages": [{"role": "user", "content": "ab"}], "logprobs": True} if chat else {"prompt": "ab", "logprobs": 0}
+    )
+
+    def choices(**more: Any) -> list[dict[str, Any]]:
+        return [chunk["choices"][0] for chunk in events(server.post(path, {**asked, **more}).text)[:-1]]
+
+    def tokens(choice: dict[str, Any]) -> int:
+        return len((choice["logprobs"] or {}).get("content" if chat else "tokens", []))
+
+    def text(found: list[dict[str, Any]]) -> str:
+        return "".join(choice["delta"].get("content", "") if chat else choice["text"] for choice in found)
+
+    rounds, each = choices(), choices(stream_options={"each_token": True})
+    assert text(each) == text(rounds)
+    assert sum(map(tokens, rounds)) == sum(map(tokens, each)) == 40
+    assert {tokens(choice) for choice in each} <= {0, 1}
+    assert llm_of_mode.mode == "ar" or max(map(tokens, rounds)) > 1  # otherwise it showed nothing
+    assert [choice["finish_reason"] for choice in each].count("length") == 1
+    if not chat:
+        offsets = [choice["logprobs"]["text_offset"][0] for choice in each if tokens(choice)]
+        assert offsets == [at for choice in rounds if tokens(choice) for at in choice["logprobs"]["text_offset"]]
+
+
 def test_B81_health_does_not_say_alive_while_the_engines_loop_is_frozen(llm: AsyncLLM) -> None:
     server, release = served(llm, patience=0.2), threading.Event()
 

@@ -11,31 +11,51 @@ from saguaro.errors import WorkerDied
 from saguaro.request import Delta
 from saguaro.server.errors import ApiError
 from saguaro.server.limits import Call, Gate
-from saguaro.server.streaming import DONE, EventStream, as_one, event
+from saguaro.server.streaming import DONE, EventStream, around, as_one, event, plain
 
 
 class Source:
-    """A stream of texts; `never` waits for ever at its end, an error ends it."""
+    """A stream of texts, one at a time; `never` waits for ever at its end, an error ends it."""
 
     def __init__(self, texts, *, error=None, never=False):
         self.texts, self.error, self.never = list(texts), error, never
         self.closed = 0
 
-    async def __aiter__(self):
-        for text in self.texts:
-            await asyncio.sleep(0)
-            yield Delta(text, [])
+    def begin(self, news):
+        self.news = news
+        news.set()
+
+    def take(self):
+        if self.texts:
+            self.news.set()  # more comes at once
+            return Delta(self.texts.pop(0), [])
         if self.error:
             raise self.error
-        if self.never:
-            await asyncio.Event().wait()
+        return None
+
+    @property
+    def ended(self):
+        return not self.texts and not self.error and not self.never
 
     async def aclose(self):
         self.closed += 1
 
 
+class Slow(Source):
+    """One that has a text only whenever it is woken."""
+
+    def take(self):
+        self.woken = not getattr(self, "woken", False)
+        return super().take() if self.woken else None
+
+
 async def gather(sources, quiet=5.0):
-    return [item async for item in as_one(sources, quiet=quiet)]
+    async with asyncio.timeout(10):
+        return [batch async for batch in as_one(sources, quiet=quiet)]
+
+
+def texts_of(batches, sources):
+    return ["".join(delta.text for batch in batches for i, delta in batch if i == n) for n in range(len(sources))]
 
 
 def test_an_event_is_one_line_for_every_client():
@@ -48,17 +68,36 @@ def test_an_event_is_one_line_for_every_client():
     assert "é" in body
 
 
-def test_all_deltas_of_all_sources_come_in_order():
-    sources = [Source("abc"), Source("de"), Source("")]
-    found = asyncio.run(gather(sources))
-    assert ["".join(delta.text for i, delta in found if i == number) for number in range(3)] == ["abc", "de", ""]
+@pytest.mark.parametrize("kind", [Source, Slow])
+def test_all_deltas_of_all_sources_come_in_order(kind):
+    sources = [kind("abc"), kind("de"), kind("")]
+    assert texts_of(asyncio.run(gather(sources)), sources) == ["abc", "de", ""]
     assert [source.closed for source in sources] == [1, 1, 1]
 
 
-def test_the_first_failure_ends_all():
+def test_what_is_there_at_once_comes_at_once():
+    sources = [Source("a", never=True), Source("b", never=True), Slow("c", never=True)]
+
+    async def scene():
+        stream = as_one(sources, quiet=5.0)
+        first = await anext(stream)
+        await stream.aclose()
+        return first
+
+    assert texts_of([asyncio.run(scene())], sources) == ["a", "b", "c"]
+
+
+def test_the_first_failure_ends_all_after_what_had_come():
     sources = [Source("ab", error=WorkerDied("gone.")), Source("c", never=True)]
+    found = []
+
+    async def scene():
+        async for batch in as_one(sources, quiet=5.0):
+            found.append(batch)
+
     with pytest.raises(WorkerDied):
-        asyncio.run(gather(sources))
+        asyncio.run(scene())
+    assert texts_of(found, sources)[0] == "ab"
     assert [source.closed for source in sources] == [1, 1]
 
 
@@ -69,7 +108,14 @@ def test_silence_is_told():
         await stream.aclose()
         return found
 
-    assert asyncio.run(scene()) == [None, None]
+    assert asyncio.run(scene()) == [[], []]
+
+
+@pytest.mark.parametrize("model", ["toy", '"choices":[]', "\u2028é"])
+def test_an_event_around_its_only_varying_part(model):
+    chunk = {"id": "a", "choices": [], "model": model, "usage": None}
+    for piece in ({"text": "x\u2028é", "index": 0}, {"text": '"choices":[]'}):
+        assert plain(piece).join(around(chunk, "choices")) == event({**chunk, "choices": [piece]})
 
 
 class Peer:

@@ -1,7 +1,8 @@
 """Answers on their way: JSON in one piece; several streams of deltas as server-sent events, until the client leaves or
 the answer ends.
 
-A client that reads slowly holds up its own connection alone: what comes meanwhile is merged by `AsyncLLM`. Must not
+A client that reads slowly holds up its own connection alone: what comes meanwhile is merged by `AsyncLLM`. What comes
+at once for one client leaves at once, in one call of the system: that call is most of what a token costs. Must not
 know: what is in the events. Tests: tests/server/test_streaming.py.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -33,9 +34,17 @@ LINE_ENDS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
 
 
 class Source(Protocol):
-    """A stream of deltas that ends its request when it is closed."""
+    """A stream of deltas that ends its request when it is closed (`async_llm.Stream`)."""
 
-    def __aiter__(self) -> AsyncIterator[Delta]: ...
+    @property
+    def ended(self) -> bool:
+        """Whether no further piece comes."""
+
+    def begin(self, news: asyncio.Event) -> None:
+        """Start; the event is set when there is something to take, and at the end."""
+
+    def take(self) -> Delta | None:
+        """What has come; raises what the request failed with, after that."""
 
     async def aclose(self) -> None:
         """End the request."""
@@ -47,61 +56,100 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return _plain(content)
+        return plain(content)
 
 
-def _plain(data: Any) -> bytes:
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(LINE_ENDS).encode("utf-8", errors="replace")
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def plain(data: Any) -> bytes:
+    """JSON on one line, for every client's idea of a line."""
+    text = _encoded(data)
+    return text.encode() if text.isascii() else text.translate(LINE_ENDS).encode("utf-8", errors="replace")
 
 
 def event(data: Any, *, name: str | None = None) -> bytes:
     """One event with JSON in it, on one line; with a name, where clients tell events apart by it."""
     head = b"" if name is None else f"event: {name}\n".encode()
-    return head + b"data: " + _plain(data) + b"\n\n"
+    return head + b"data: " + plain(data) + b"\n\n"
 
 
-async def as_one(sources: Sequence[Source], *, quiet: float) -> AsyncGenerator[tuple[int, Delta] | None, None]:
-    """Deltas of all sources with their numbers, as they come; None when there was none for `quiet` seconds.
+def around(data: Any, name: str) -> tuple[bytes, bytes]:
+    """An event in two parts, between which the one member of its list `name`, empty here, is to stand: what all events
+    of a stream have in common is written once.
+    """
+    mark = f'"{name}":['.encode()  # no text within JSON holds it: a quote in there has a backslash
+    before, _, after = event(data).partition(mark)
+    return before + mark, after
+
+
+class _Silence:
+    """Sets an event when nothing was heard for so many seconds. Its timer is set once for many pieces."""
+
+    def __init__(self, seconds: float, news: asyncio.Event) -> None:
+        self._seconds, self._news = seconds, news
+        self._loop = asyncio.get_running_loop()
+        self.told = False
+        self.heard()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def heard(self) -> None:
+        """It begins anew."""
+        self._last, self.told = self._loop.time(), False
+
+    def _look(self) -> None:
+        left = self._last + self._seconds - self._loop.time()
+        if left <= 0:
+            self.told, left = True, self._seconds
+            self._news.set()
+        self._timer = self._loop.call_later(left, self._look)
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+
+async def as_one(sources: Sequence[Source], *, quiet: float) -> AsyncGenerator[list[tuple[int, Delta]], None]:
+    """Deltas of all sources with their numbers, those that came at once together; an empty list when there was none for
+    `quiet` seconds.
 
     Closing it ends all requests.
 
     Raises:
         SaguaroError: what the first source to fail fails with.
     """
-    queue: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue(1)
-
-    async def pump(number: int, source: Source) -> None:
-        try:
-            async for delta in source:
-                await queue.put((number, delta))
-        except Exception as error:
-            await queue.put(error)
-        else:
-            await queue.put(None)
-
-    pumps = [asyncio.create_task(pump(number, source)) for number, source in enumerate(sources)]
-    left = len(pumps)
+    news = asyncio.Event()
+    silence = _Silence(quiet, news)
+    left = dict(enumerate(sources))
     try:
+        for source in sources:
+            source.begin(news)
         while left:
-            try:
-                async with asyncio.timeout(quiet):
-                    item = await queue.get()
-            except TimeoutError:
-                yield None
-                continue
-            if isinstance(item, Exception):
-                raise item
-            if item is None:
-                left -= 1
-            else:
-                yield item
+            await news.wait()
+            news.clear()
+            found, error = _taken(left)
+            if found or silence.told:
+                silence.heard()
+                yield found
+            if error is not None:
+                raise error
     finally:
-        for task in pumps:
-            task.cancel()
+        silence.end()
         for source in sources:
             await source.aclose()
-        await asyncio.gather(*pumps, return_exceptions=True)
+
+
+def _taken(left: dict[int, Source]) -> tuple[list[tuple[int, Delta]], Exception | None]:
+    """What has come of sources, and what one failed with; sources that have ended are taken out."""
+    found: list[tuple[int, Delta]] = []
+    try:
+        for number, source in list(left.items()):
+            while (delta := source.take()) is not None:
+                found.append((number, delta))
+            if source.ended:
+                del left[number]
+    except Exception as error:
+        return found, error
+    return found, None
 
 
 class EventStream(Response):

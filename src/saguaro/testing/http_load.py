@@ -1,5 +1,5 @@
-"""Many clients of a server at once: they read streams, wait for whole answers, leave, read slowly or send nonsense.
-Every answer is compared with what the target alone says.
+"""Many clients of a server at once: they read streams, wait for whole answers, leave, read slowly or not at all, or
+send nonsense. Every answer is compared with what the target alone says.
 
     cases = [Case(body, text), ...]
     found = asyncio.run(run_load(host, port, cases, clients=64, seconds=180))
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import select
 import socket
 import time
 from collections import Counter
@@ -22,10 +23,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-PATH = "/v1/completions"
+from saguaro.testing.http_record import Recording, record, request
+
 SMALL_BUFFER, LINE_LIMIT = 4096, 1 << 20
 SLOW_PIECE, SLOW_PAUSE = 512, 0.05
 """A slow reader takes so many bytes at a time, and then waits so many seconds."""
+STUCK_TOKENS, STUCK_LOOK = 600, 0.05
+"""A client that reads nothing asks for so many tokens with log probabilities, more than its system and that of the
+server keep for it, and looks so often whether it was left.
+"""
 PATIENCE = 120.0
 KINDS = {"stream": 0.4, "whole": 0.15, "leave": 0.2, "slow": 0.15, "bad": 0.1}
 BAD: tuple[tuple[bytes, int], ...] = (
@@ -57,12 +63,38 @@ class Found:
         tokens: of answers that were read to their end.
         wrong: one sentence for each thing that must not happen.
         delays: seconds from the end of a round in the target to the arrival of its text, where rounds were asked for.
+        kept: streams that were not read yet; None reads each as it ends.
+        left: seconds after which those were left that read nothing.
     """
 
     ended: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
     wrong: list[str] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
+    kept: list[tuple[Case, Recording]] | None = None
+    left: list[float] = field(default_factory=list)
+
+    def streamed(self, case: Case, recording: Recording) -> list[float]:
+        """A stream to its end; when its events came."""
+        seen = recording.read()
+        self.check("stream", case, seen.status, seen.text, seen.finish)
+        self.tokens += seen.tokens
+        self.delays += seen.delays
+        return seen.times
+
+    def check(self, kind: str, case: Case, status: int, text: str, finish: str) -> None:
+        """An answer that was read to its end."""
+        if (status, text, finish) != (200, case.text, "length"):
+            self.wrong.append(f"{kind}: {status}, {finish}, {text!r} instead of {case.text!r}")
+
+    def read_kept(self) -> None:
+        """Read what was kept."""
+        for case, recording in self.kept or ():
+            try:
+                self.streamed(case, recording)
+            except (ValueError, KeyError, IndexError) as error:
+                self.wrong.append(f"stream: {type(error).__name__}: {error}")
+        self.kept = None
 
 
 class Pace:
@@ -103,17 +135,20 @@ class Client:
 
     async def stream(self, case: Case) -> None:
         """Read a stream to its end."""
-        async with self._asked(case, stream=True) as (status, reader):
-            text, finish, usage = await self._read_events(reader)
-        self._check("stream", case, status, text, finish)
-        self.found.tokens += usage
+        recording = await record(self.host, self.port, _body(case, stream=True))
+        if self.found.kept is not None:
+            self.found.kept.append((case, recording))
+        else:
+            times = self.found.streamed(case, recording)
+            if self.times is not None:
+                self.times += times
 
     async def whole(self, case: Case) -> None:
         """Wait for an answer in one piece."""
         async with self._asked(case, stream=False) as (status, reader):
             answer = json.loads(await reader.read())
         [choice] = answer["choices"]
-        self._check("whole", case, status, choice["text"], choice["finish_reason"])
+        self.found.check("whole", case, status, choice["text"], choice["finish_reason"])
         self.found.tokens += answer["usage"]["completion_tokens"]
 
     async def leave(self, case: Case) -> None:
@@ -134,12 +169,21 @@ class Client:
             while piece := await reader.read(SLOW_PIECE):
                 data += piece
                 await asyncio.sleep(SLOW_PAUSE)
-        lines = asyncio.StreamReader(limit=LINE_LIMIT)
-        lines.feed_data(data)
-        lines.feed_eof()
-        text, finish, usage = await self._read_events(lines, timed=False)
-        self._check("slow", case, status, text, finish)
-        self.found.tokens += usage
+        seen = Recording([(0.0, b"HTTP/1.1 %d OK\r\n\r\n" % status + data)]).read()
+        self.found.check("slow", case, status, seen.text, seen.finish)
+        self.found.tokens += seen.tokens
+
+    async def stuck(self, case: Case) -> None:
+        """Ask for much, and read nothing until the server leaves."""
+        large = Case({**case.body, "max_tokens": STUCK_TOKENS, "logprobs": 20}, "")
+        peer = await self._connected(small=True)
+        with peer:
+            begin, left = time.monotonic(), select.poll()
+            left.register(peer, 0)
+            await asyncio.get_running_loop().sock_sendall(peer, request(self.host, _body(large, stream=True)))
+            while not left.poll(0):
+                await asyncio.sleep(STUCK_LOOK)
+            self.found.left.append(time.monotonic() - begin)
 
     async def bad(self, case: Case) -> None:
         """Send a body that is refused."""
@@ -152,14 +196,9 @@ class Client:
     # -- reading and writing ----------------------------------------------------------------------------------------
 
     def _asked(self, case: Case, *, stream: bool, small: bool = False) -> Any:
-        more: dict[str, Any] = {"stream": stream}
-        if stream:
-            more["stream_options"] = {"include_usage": True}
-        return self._sent(json.dumps({**case.body, **more}).encode(), small=small)
+        return self._sent(_body(case, stream=stream), small=small)
 
-    @asynccontextmanager
-    async def _sent(self, body: bytes, *, small: bool = False) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
-        """The status of an answer, and what follows its head."""
+    async def _connected(self, *, small: bool) -> socket.socket:
         peer = socket.socket()
         if small:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
@@ -169,10 +208,15 @@ class Client:
         except BaseException:
             peer.close()
             raise
+        return peer
+
+    @asynccontextmanager
+    async def _sent(self, body: bytes, *, small: bool = False) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
+        """The status of an answer, and what follows its head."""
+        peer = await self._connected(small=small)
         reader, writer = await asyncio.open_connection(sock=peer, limit=SMALL_BUFFER if small else LINE_LIMIT)
         try:
-            head = f"POST {PATH} HTTP/1.0\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            writer.write(request(self.host, body))
             status = int((await reader.readline()).split()[1])
             while (await reader.readline()).strip():
                 pass
@@ -180,33 +224,12 @@ class Client:
         finally:
             writer.transport.abort()
 
-    async def _read_events(self, reader: asyncio.StreamReader, *, timed: bool = True) -> tuple[str, str, int]:
-        """The text, the reason of the end and the tokens of a stream."""
-        text, finish, usage, last = "", "", 0, b""
-        while line := await reader.readline():
-            if not line.startswith(b"data: "):
-                continue
-            last = line.strip()
-            if not line.startswith(b"data: {"):
-                continue
-            now = time.monotonic()
-            if self.times is not None:
-                self.times.append(now)
-            chunk = json.loads(line[6:])
-            for choice in chunk["choices"]:
-                text += choice["text"]
-                finish = choice["finish_reason"] or finish
-                rounds = choice.get("saguaro", {}).get("rounds", [])
-                if timed and rounds:
-                    self.found.delays.append(now - rounds[-1]["time"])
-            usage = (chunk.get("usage") or {}).get("completion_tokens", usage)
-        if last != b"data: [DONE]":
-            raise ValueError(f"a stream ended with {last[:200]!r}")
-        return text, finish, usage
 
-    def _check(self, kind: str, case: Case, status: int, text: str, finish: str) -> None:
-        if (status, text, finish) != (200, case.text, "length"):
-            self.found.wrong.append(f"{kind}: {status}, {finish}, {text!r} instead of {case.text!r}")
+def _body(case: Case, *, stream: bool) -> bytes:
+    more: dict[str, Any] = {"stream": stream}
+    if stream:
+        more["stream_options"] = {"include_usage": True}
+    return json.dumps({**case.body, **more}).encode()
 
 
 async def run_load(
@@ -219,6 +242,7 @@ async def run_load(
     kinds: dict[str, float] | None = None,
     rate: float | None = None,
     seed: int = 0,
+    keep: bool = False,
 ) -> Found:
     """Let so many clients ask for so long; requests that were begun are ended.
 
@@ -231,9 +255,10 @@ async def run_load(
         kinds: how often each kind of client comes; default `KINDS`.
         rate: tokens a second that all requests together ask for; None: each client asks again at once.
         seed: of the choices.
+        keep: read streams of the kind `stream` only when `Found.read_kept` is called, so that clients cost little.
     """
     shares = kinds or KINDS
-    found, pace, end = Found(), Pace(rate), time.monotonic() + seconds
+    found, pace, end = Found(kept=[] if keep else None), Pace(rate), time.monotonic() + seconds
 
     async def one(number: int) -> None:
         client = Client(host, port, found, random.Random(1000 * seed + number))

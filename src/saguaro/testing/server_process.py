@@ -128,6 +128,11 @@ class ServerProcess:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def pin(self, core: int) -> None:
+        """Let the server's own process, its workers not included, run on one core alone."""
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), {core})
+
     # -- ending it --------------------------------------------------------------------------------------------------
 
     def stop(self, number: int = signal.SIGTERM) -> int:

@@ -24,7 +24,7 @@ from saguaro.server.answers import AnswerReader
 from saguaro.server.front import Front, Tally
 from saguaro.server.limits import ClientGone
 from saguaro.server.render import Counts, Writer
-from saguaro.server.streaming import DONE, KEEP_ALIVE, EventStream, Json, as_one, event
+from saguaro.server.streaming import DONE, KEEP_ALIVE, EventStream, Json, around, as_one, event, plain
 from saguaro.server.translate import Asked, check_text, num_choices
 from saguaro.server.wire.requests import Generation, ResponsesRequest
 
@@ -80,6 +80,8 @@ class ChoicesForm(Form):
         self.writer = Writer(front.name, self.chat)
         self.reports = bool(request.return_metrics)
         self.tells_usage = bool(request.stream_options and request.stream_options.include_usage)
+        self.each_token = bool(request.stream_options and request.stream_options.each_token)
+        self._around = around(self.writer.chunk([], tells_usage=self.tells_usage), "choices")
 
     @abstractmethod
     def whole(self, index: int, completion: Completion) -> dict[str, Any]:
@@ -98,12 +100,14 @@ class ChoicesForm(Form):
         return self.writer.whole(choices, count())
 
     def begin(self, choices: int) -> Iterator[bytes]:
-        for piece in self.beginnings(choices):
-            yield event(self.writer.chunk([piece], tells_usage=self.tells_usage))
+        return map(self._event, self.beginnings(choices))
 
     def step(self, index: int, delta: Delta) -> Iterator[bytes]:
-        for piece in self.pieces(index, delta):
-            yield event(self.writer.chunk([piece], tells_usage=self.tells_usage))
+        parts = delta.by_token() if self.each_token else (delta,)
+        return (self._event(piece) for part in parts for piece in self.pieces(index, part))
+
+    def _event(self, piece: dict[str, Any]) -> bytes:
+        return plain(piece).join(self._around)
 
     def end(self, counts: Counts) -> Iterator[bytes]:
         if self.tells_usage:
@@ -130,9 +134,9 @@ async def answer(
     call = front.enter(num_choices(request))
     streamed = False
     try:
-        await front.prepare(check_text, request)
-        asked: Asked = await front.prepare(translate, request, front.tokenizer, *arguments, **named)
-        streams = await front.prepare(front.streams, asked)
+        asked, streams = await front.prepare(
+            _begun, front, request, partial(translate, request, front.tokenizer, *arguments, **named)
+        )
         written = form(front, asked, request)
         if request.stream:
             streamed = True
@@ -143,6 +147,15 @@ async def answer(
     finally:
         if not streamed:
             call.close()
+
+
+def _begun(
+    front: Front, request: Generation | ResponsesRequest, translate: Callable[[], Asked]
+) -> tuple[Asked, list[Stream]]:
+    """What is asked for, and its streams, in one visit of the thread for that."""
+    check_text(request)
+    asked = translate()
+    return asked, front.streams(asked)
 
 
 async def _whole(form: Form, streams: Sequence[Stream]) -> dict[str, Any]:
@@ -160,21 +173,18 @@ async def _frames(form: Form, streams: Sequence[Stream]) -> AsyncGenerator[bytes
     """The events of a request."""
     tally = Tally(form.front, streams)
     try:
-        for frame in form.begin(len(streams)):
-            yield frame
-        async with aclosing(as_one(streams, quiet=form.front.options.quiet_seconds)) as deltas:
-            async for item in deltas:
-                if item is None:
-                    yield KEEP_ALIVE
-                    continue
-                for frame in form.step(*item):
-                    yield frame
+        if beginning := b"".join(form.begin(len(streams))):
+            yield beginning
+        async with aclosing(as_one(streams, quiet=form.front.options.quiet_seconds)) as pieces:
+            async for items in pieces:
+                frames = KEEP_ALIVE if not items else b"".join(each for item in items for each in form.step(*item))
+                if frames:
+                    yield frames
     except WorkerDied as error:
         raise form.front.keeper.told(error) from error
     finally:
         tally.close()
-    for frame in form.end(_counts(form, streams)):
-        yield frame
+    yield b"".join(form.end(_counts(form, streams)))
 
 
 def _counts(form: Form, streams: Sequence[Stream]) -> Counts:

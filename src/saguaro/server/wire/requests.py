@@ -26,6 +26,7 @@ class StreamOptions(Wire):
     """How a stream ends."""
 
     include_usage: bool | None = Field(None, description="Send a last chunk with the usage and no choices.")
+    each_token: bool | None = Field(None, description="A chunk for the text of each token, instead of each round.")
     include_obfuscation: bool | None = Field(None, description=NO_EFFECT, json_schema_extra=INERT)
 
 
@@ -113,7 +114,7 @@ class Generation(Wire):
 
     model: str | None = Field(None, description="A served name; absent is the one that is served.")
     stream: bool | None = Field(None, description="Send the answer piece by piece (server-sent events).")
-    stream_options: StreamOptions | None = Field(None, description="`include_usage`; with `stream` only.")
+    stream_options: StreamOptions | None = Field(None, description="`include_usage`, `each_token`; with `stream` only.")
     temperature: float | None = Field(None, description="0 is greedy; default 1.")
     top_p: float | None = Field(None, description="Keep the smallest set of tokens with this probability.")
     n: int | None = Field(None, description="Choices of each prompt; choice 0 is what `n` = 1 gives.")
