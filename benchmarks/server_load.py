@@ -1,17 +1,20 @@
 """What the server adds to its engine: 64 clients with disconnects, slow readers and bad bodies; processor time of the
 server's own process a token; the delay from the end of a round in the target to its text at the client; and a stream
-beside clients that read slowly.
+beside clients that read slowly, or nothing at all.
 
-    python benchmarks/server_load.py [--seconds 180] [--clients 64] [--mode ssd] [--rate 500]
+    python benchmarks/server_load.py [--seconds 180] [--clients 64] [--rate 500]
 
-Toy models, so that the engine leaves the machine to the server. Clients run in this process, on the same cores. The
-record goes to benchmarks/results/server-load.json.
+Toy models, so that the engine leaves the machine to the server. The target has the first core. The server's own process
+has the last one, which it shares with the clients and, in SSD, with the draft: what somebody with two cores would do.
+Clients of the paced part note when something came and read it afterwards; what they take comes on top of the delays.
+The record goes to benchmarks/results/server-load.json. Takes about seven minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import itertools
 import os
 import random
@@ -31,6 +34,15 @@ from saguaro.testing.server_process import AR, SSD, TARGET, ServerProcess, servi
 RESULT = Path(__file__).resolve().parent / "results" / "server-load.json"
 PROMPTS = ("def f(x):", "The sun", "12345", "a", "abcabcabcabc")
 STREAMS = {"stream": 1.0}
+LOAD = {**KINDS, "stuck": 0.03}
+KINDS_BESIDE = {
+    "stream": "8 quick readers",
+    "slow": "8 slow readers of the same",
+    "large": "8 quick readers of large answers",
+    "stuck": "8 clients that never read the same",
+}
+READ_SECONDS = 3
+SERVE = ("--max-batch", "16", "--log-level", "warning", "--read-seconds", str(READ_SECONDS), "--target-device", "cpu:0")
 log = Console(stderr=True)
 
 
@@ -48,9 +60,13 @@ def make_cases(count: int, tokens: Sequence[int], **more: Any) -> list[Case]:
     return [Case({**each, **more}, answer.text) for each, answer in zip(fields, answers, strict=True)]
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share lies."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+def quantiles(seconds: Sequence[float]) -> dict[str, float]:
+    """Milliseconds below which half of them, and 99 in a hundred, lie."""
+    ordered = sorted(seconds)
+    return {
+        name: 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        for name, share in (("p50", 0.5), ("p99", 0.99))
+    }
 
 
 def load(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Any]:
@@ -59,7 +75,7 @@ def load(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespa
     wait_for(server.idle)
     before, tokens, cpu, begin = server.held(), server.metric("generation_tokens_total"), server.cpu_seconds(), now()
     found = asyncio.run(
-        run_load("127.0.0.1", server.port, cases, clients=options.clients, seconds=options.seconds, seed=1)
+        run_load("127.0.0.1", server.port, cases, clients=options.clients, seconds=options.seconds, kinds=LOAD, seed=1)
     )
     wait_for(server.idle)
     seconds, tokens = now() - begin, server.metric("generation_tokens_total") - tokens
@@ -81,32 +97,42 @@ def load(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespa
 
 def paced(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Any]:
     """Streams alone, at a given number of tokens a second in all; a fifth of them tell their rounds, so their delay."""
-    told = [Case({**each.body, "saguaro": {"rounds": True}}, each.text) for each in cases[::4]]
+    told = [Case({**each.body, "saguaro": {"rounds": True}}, each.text) for each in cases[::5]]  # of every length
     mixed = [*cases, *told]
-    tokens, cpu, begin = server.metric("generation_tokens_total"), server.cpu_seconds(), now()
+    asyncio.run(run_load("127.0.0.1", server.port, mixed, clients=8, seconds=2, kinds=STREAMS, rate=options.rate))
+    wait_for(server.idle)
+    tokens, cpu, own, begin = server.metric("generation_tokens_total"), server.cpu_seconds(), time.process_time(), now()
     found = asyncio.run(
         run_load(
             "127.0.0.1", server.port, mixed, clients=options.clients, seconds=options.paced_seconds, kinds=STREAMS,
-            rate=options.rate, seed=2,
+            rate=options.rate, seed=2, keep=True,
         )
     )  # fmt: skip
+    own = time.process_time() - own
     wait_for(server.idle)
     seconds, tokens = now() - begin, server.metric("generation_tokens_total") - tokens
+    cpu = server.cpu_seconds() - cpu
+    found.read_kept()
     return {
         "tokens_per_second": tokens / seconds,
+        "tokens_a_request": tokens / found.ended["stream"],
         "wrong": len(found.wrong),
         "first_wrong": found.wrong[:3],
-        "cpu_ms_a_token": 1e3 * (server.cpu_seconds() - cpu) / tokens,
+        "cpu_ms_a_token": 1e3 * cpu / tokens,
+        "client_cpu_ms_a_token": 1e3 * own / tokens,
         "delays": len(found.delays),
-        "delay_ms": {name: 1e3 * quantile(found.delays, share) for name, share in (("p50", 0.5), ("p99", 0.99))},
+        "delay_ms": quantiles(found.delays),
     }
 
 
 def beside(server: ServerProcess, cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Any]:
-    """Gaps between the pieces of one stream, beside clients that read as fast as they can, and slowly, in turns."""
+    """Gaps between the pieces of one stream, beside clients that read as fast as they can, slowly, and not at all, in
+    turns. Who never reads asks for a large answer, so that there is something to wait for.
+    """
     long = max(cases, key=lambda case: case.body["max_tokens"])
-    gaps: dict[str, list[float]] = {"stream": [], "slow": []}
+    gaps: dict[str, list[float]] = {kind: [] for kind in KINDS_BESIDE}
     wrong: list[str] = []
+    left: list[float] = []
 
     async def scene(kind: str, seed: int) -> None:
         others = run_load(
@@ -118,7 +144,9 @@ def beside(server: ServerProcess, cases: Sequence[Case], options: argparse.Names
             seen, found = await arrivals(server.port, long)
             gaps[kind] += [later - earlier for earlier, later in itertools.pairwise(seen)]
             wrong.extend(found.wrong)
-        wrong.extend((await task).wrong)
+        found = await task
+        wrong.extend(found.wrong)
+        left.extend(found.left)
 
     for seed in range(3):
         for kind in gaps:
@@ -127,10 +155,9 @@ def beside(server: ServerProcess, cases: Sequence[Case], options: argparse.Names
     return {
         "wrong": len(wrong),
         "first_wrong": wrong[:3],
-        "gap_ms": {
-            kind: {name: 1e3 * quantile(each, share) for name, share in (("p50", 0.5), ("p99", 0.99))}
-            for kind, each in gaps.items()
-        },
+        "gap_ms": {kind: quantiles(each) for kind, each in gaps.items()},
+        "left": len(left),
+        "left_after_seconds": [min(left), max(left)],
     }
 
 
@@ -149,52 +176,74 @@ def now() -> float:
 
 def rows(figures: dict[str, Any]) -> list[list[str]]:
     """The table of a record."""
-    loaded, paced_, beside_ = figures["load"], figures["paced"], figures["beside"]
+    loaded, beside_ = figures["load"], figures["beside"]
     answers = sum(loaded["answers"].values())
-    gaps = beside_["gap_ms"]
-    return [
-        [f"{loaded['clients']} clients of every kind for {loaded['seconds']:.0f} s: answers, of them wrong",
+    found = [
+        [f"{loaded['clients']} clients of every kind for {loaded['seconds']:.0f} s, SSD: answers, of them wrong",
          f"{answers}, {loaded['wrong']}"],
         ["the same: tokens/s", f"{loaded['tokens_per_second']:.0f}"],
         ["the same: open files and sockets, threads, before and after",
          f"{loaded['files'][0]} and {loaded['files'][1]}, {loaded['threads'][0]} and {loaded['threads'][1]}"],
         ["the same: memory grew by", f"{loaded['memory_growth'] / (1 << 20):.0f} MiB"],
         ["the same: processor time of the server's process a token", f"{loaded['cpu_ms_a_token']:.2f} ms"],
-        [f"streams at {paced_['tokens_per_second']:.0f} tokens/s: processor time of the server's process a token",
-         f"{paced_['cpu_ms_a_token']:.2f} ms"],
-        ["the same: from the end of a round to its text at the client, p50 and p99",
-         f"{paced_['delay_ms']['p50']:.1f} and {paced_['delay_ms']['p99']:.1f} ms"],
-        ["gaps of a stream beside 8 quick readers, p50 and p99",
-         f"{gaps['stream']['p50']:.1f} and {gaps['stream']['p99']:.1f} ms"],
-        ["gaps of a stream beside 8 slow readers, p50 and p99",
-         f"{gaps['slow']['p50']:.1f} and {gaps['slow']['p99']:.1f} ms"],
     ]  # fmt: skip
+    for mode in ("ar", "ssd"):
+        each = figures[f"paced_{mode}"]
+        found += [
+            [f"streams at {each['tokens_per_second']:.0f} tokens/s, {mode.upper()}: processor time of the server's "
+             "process a token", f"{each['cpu_ms_a_token']:.3f} ms"],
+            ["the same: from the end of a round to its text at the client, p50 and p99",
+             f"{each['delay_ms']['p50']:.1f} and {each['delay_ms']['p99']:.1f} ms"],
+        ]  # fmt: skip
+    for kind, name in KINDS_BESIDE.items():
+        gaps = beside_["gap_ms"][kind]
+        found.append(
+            [f"gaps of a stream beside {name}, SSD, p50 and p99", f"{gaps['p50']:.1f} and {gaps['p99']:.1f} ms"]
+        )
+    first, last = beside_["left_after_seconds"]
+    found.append([f"clients that never read, and after how long they were left (--read-seconds {READ_SECONDS})",
+                  f"{beside_['left']}, {first:.1f}-{last:.1f} s"])  # fmt: skip
+    return found
+
+
+def measure(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """The figures, and how the servers were started."""
+    cores = sorted(os.sched_getaffinity(0))
+    cases = make_cases(64, (8, 24, 64, 200))
+    gc.collect()
+    gc.freeze()  # pauses of the clients would be taken for the server's
+    figures: dict[str, Any] = {}
+    draft = ("--draft-device", f"cpu:{len(cores) - 1}")
+    started = {"ar": [*AR, *SERVE], "ssd": [*SSD, *SERVE, *draft]}
+    for mode, parts in (("ar", (paced,)), ("ssd", (paced, beside, load))):
+        with serving(*started[mode]) as server:
+            server.pin(cores[-1])
+            os.sched_setaffinity(0, {cores[-1]})
+            for part in parts:
+                name = f"paced_{mode}" if part is paced else part.__name__
+                figures[name] = part(server, cases, options)
+                log.print(f"{name}: {figures[name]}")
+            assert server.stop() == 0
+        os.sched_setaffinity(0, cores)
+    return figures, started
 
 
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=180.0)
-    parser.add_argument("--paced-seconds", type=float, default=60.0)
-    parser.add_argument("--beside-seconds", type=float, default=10.0)
+    parser.add_argument("--paced-seconds", type=float, default=40.0)
+    parser.add_argument("--beside-seconds", type=float, default=7.0)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--rate", type=float, default=500.0, help="tokens a second of all paced streams together")
-    parser.add_argument("--mode", choices=("ar", "ssd"), default="ssd")
     parser.add_argument("--json", type=Path, default=RESULT)
     options = parser.parse_args()
     busy = os.getloadavg()[0]
-    cases = make_cases(64, (8, 24, 64, 200))
-    figures: dict[str, Any] = {}
-    arguments = (*(SSD if options.mode == "ssd" else AR), "--max-batch", "16", "--log-level", "warning")
-    with serving(*arguments) as server:
-        for name, part in (("load", load), ("paced", paced), ("beside", beside)):
-            figures[name] = part(server, cases, options)
-            log.print(f"{name}: {figures[name]}")
-        assert server.stop() == 0
-    config = {name: value for name, value in vars(options).items() if name != "json"} | {"kinds": KINDS}
-    note = f"toy models of two layers, {options.mode.upper()}, 16 rows; clients on the same cores, "
-    note += f"beside other work (load {busy:.1f})"
-    found = {"machine": machine(), "versions": versions(), "config": {**config, "serve": list(arguments)}}
+    figures, started = measure(options)
+    config = {name: value for name, value in vars(options).items() if name != "json"} | {"kinds": LOAD}
+    note = "toy models of two layers, 16 rows; target on the first core, server, clients and draft on the last, "
+    note += f"beside other work (load {busy:.1f})" if busy > 0.7 else f"machine otherwise free (load {busy:.1f})"
+    found = {"machine": machine(), "versions": versions(), "config": {**config, "serve": started}}
     write_record({**found, "figures": figures, "table": {"columns": ["", "measured"], "rows": rows(figures)},
                   "note": f"{note}; {machine()['cpu']}, {machine()['cores']} cores"}, options.json)  # fmt: skip
     assert not any(part["wrong"] for part in figures.values())

@@ -28,10 +28,10 @@ from saguaro.testing.http_record import Recording, record, request
 SMALL_BUFFER, LINE_LIMIT = 4096, 1 << 20
 SLOW_PIECE, SLOW_PAUSE = 512, 0.05
 """A slow reader takes so many bytes at a time, and then waits so many seconds."""
-STUCK_TOKENS, STUCK_LOOK = 600, 0.05
-"""A client that reads nothing asks for so many tokens with log probabilities, more than its system and that of the
-server keep for it, and looks so often whether it was left.
-"""
+LARGE = {"max_tokens": 600, "logprobs": 20}
+"""What makes an answer larger than what the systems at both ends keep for a client that does not read it."""
+STUCK_LOOK = 0.05
+"""How often a client that reads nothing looks whether it was left."""
 PATIENCE = 120.0
 KINDS = {"stream": 0.4, "whole": 0.15, "leave": 0.2, "slow": 0.15, "bad": 0.1}
 BAD: tuple[tuple[bytes, int], ...] = (
@@ -173,9 +173,16 @@ class Client:
         self.found.check("slow", case, status, seen.text, seen.finish)
         self.found.tokens += seen.tokens
 
+    async def large(self, case: Case) -> None:
+        """Read a large answer to its end, whatever it says."""
+        seen = (await record(self.host, self.port, _body(Case({**case.body, **LARGE}, ""), stream=True))).read()
+        if (seen.finish, seen.tokens) != ("length", LARGE["max_tokens"]):
+            self.found.wrong.append(f"large: {seen.status}, {seen.finish}, {seen.tokens} tokens")
+        self.found.tokens += seen.tokens
+
     async def stuck(self, case: Case) -> None:
-        """Ask for much, and read nothing until the server leaves."""
-        large = Case({**case.body, "max_tokens": STUCK_TOKENS, "logprobs": 20}, "")
+        """Ask for a large answer, and read nothing until the server leaves."""
+        large = Case({**case.body, **LARGE}, "")
         peer = await self._connected(small=True)
         with peer:
             begin, left = time.monotonic(), select.poll()
