@@ -3,7 +3,8 @@
     python benchmarks/simulator.py --target T --draft D [--num-prompts 8] [--repeats 2]
 
 One command calibrates, measures and compares, in about twelve minutes. First the rounds of the prompts are recorded, as
-`saguaro calibrate` does. Then one engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three
+`saguaro calibrate` does, and what a round takes beside its passes is read from the trace of that (`calibrate/host.py`).
+Then one engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three
 budgets, prompt by prompt in turns; step times are measured again between any two prompts, since this machine's change
 from minute to minute. Each prompt is predicted by the step times around it (`simulate_engine`) from its recorded text,
 and a second time from laws alone, which is what a profile holds. Nothing is fitted to the speeds. Writes
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -22,6 +24,7 @@ from lanes import RESULTS, keep, log, pair, parser, prompts, seeded
 from saguaro import LLM, RequestMetrics
 from saguaro.algorithm.odds import candidates_listed
 from saguaro.algorithm.rounds import EndedRound, from_plain
+from saguaro.calibrate.host import HostWork, host_work
 from saguaro.calibrate.recording import Recording, record, recording_options
 from saguaro.records import read_record
 from saguaro.simulate.clock import Setting, Simulated
@@ -34,8 +37,6 @@ LOOKAHEADS, BUDGETS = (1, 2, 3, 4), (4, 6, 10)
 VERIFY, STEP = (1, 2, 3, 4, 5), (1, 2, 3, 4, 5, 6, 8, 10)
 LONGEST = 6
 """K of the recording."""
-LINK, HANDLING = 5e-5, 2e-4
-"""Seconds of a message, and of host work a round: the hand-over of .17-.2 ms that every record of this engine shows."""
 ROUNDS = 400
 """Simulated for each prompt, the same text over and over."""
 Times = dict[str, dict[int, float]]
@@ -68,18 +69,20 @@ def middle(before: Times, after: Times) -> Times:
     }
 
 
-def recorded(options: Any, texts: Sequence[str]) -> Recording:
-    """The rounds of all prompts."""
+def recorded(options: Any, texts: Sequence[str]) -> tuple[Recording, HostWork]:
+    """The rounds of all prompts, one at a time, and what they took beside passes."""
     engine = {
         "target": options.target, "draft": options.draft, "dtype": options.dtype, "target_device": "cpu:0",
-        "draft_device": "cpu:1", "max_model_len": 1024,
+        "draft_device": "cpu:1", "max_model_len": 1024, "trace": True,
     }  # fmt: skip
-    with LLM(**recording_options(engine, lookahead=LONGEST, candidates=max(BUDGETS) + 2, rows=2)) as llm:
+    with LLM(**recording_options(engine, lookahead=LONGEST, candidates=max(BUDGETS) + 2, rows=1)) as llm:
         # Every setting but the first finds a draft whose short head has followed the text before, and so does the
         # recording. The tokens of a last round are not recorded, so there are some more.
         for _ in range(2):
+            llm.trace()
             found = record(llm, texts, temperature=0.0, max_tokens=options.max_tokens + LONGEST + 1)
-    return found
+        host = host_work(llm.trace())
+    return found, host
 
 
 def measure(options: Any, texts: Sequence[str], expected: Recording) -> tuple[list[Times], dict[str, list[Any]]]:
@@ -112,7 +115,13 @@ def measure(options: Any, texts: Sequence[str], expected: Recording) -> tuple[li
 
 
 def predict(
-    setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times], texts: int, longest: int
+    setting: Setting,
+    rounds: Sequence[EndedRound],
+    times: Sequence[Times],
+    host: HostWork,
+    *,
+    texts: int,
+    longest: int,
 ) -> list[Simulated]:
     """A run for each prompt and repeat, from the first tokens of its own text."""
     listed = candidates_listed(setting.budget + 1)
@@ -120,13 +129,13 @@ def predict(
     for turn, each in enumerate(times):
         own = [one for one in rounds if one.request == turn % texts]
         known = RecordedPair(own, listed=listed, ends=True, longest=longest, known=rounds)
-        runs.append(simulate_engine(setting, costs(each), known, rounds=ROUNDS))
+        runs.append(simulate_engine(setting, costs(each, host), known, rounds=ROUNDS))
     return runs
 
 
-def costs(times: Times) -> Costs:
-    """Of the two devices."""
-    return measured(times, link=LINK, handling=HANDLING)
+def costs(times: Times, host: HostWork) -> Costs:
+    """Of the two devices, and of the host work beside them."""
+    return measured(times, link=host.link, handling=host.handling, between=host.between)
 
 
 def parts(metrics: Sequence[RequestMetrics]) -> dict[str, float | None]:
@@ -168,7 +177,7 @@ def simulated_parts(runs: Sequence[Simulated]) -> dict[str, float | None]:
     }
 
 
-def by_laws(setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times]) -> float:
+def by_laws(setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times], host: HostWork) -> float:
     """Tokens/s from laws of all rounds, and step times of the middle of the run."""
     laws: Pair = LawfulPair(
         {"draft": evidence_of(walked(rounds, setting.lookahead)), "none": evidence_without_proposal(rounds)},
@@ -177,7 +186,7 @@ def by_laws(setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Time
     whole = {
         name: {rows: median(each[name][rows] for each in times) for rows in values} for name, values in times[0].items()
     }
-    return simulate_engine(setting, costs(whole), laws, rounds=4000).tokens_per_second
+    return simulate_engine(setting, costs(whole, host), laws, rounds=4000).tokens_per_second
 
 
 def table(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -198,13 +207,17 @@ def table(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def compare(
-    options: Any, measured_parts: Mapping[str, Mapping[str, Any]], rounds: Sequence[EndedRound], times: Sequence[Times]
+    options: Any,
+    measured_parts: Mapping[str, Mapping[str, Any]],
+    rounds: Sequence[EndedRound],
+    times: Sequence[Times],
+    host: HostWork,
 ) -> list[dict[str, Any]]:
     """Measured and predicted parts of every setting. `measured_parts`: of all requests, and the speed of `each`."""
     points = []
     for name, setting in settings().items():
         known = measured_parts[name]
-        runs = predict(setting, rounds, times, options.num_prompts, options.max_tokens)
+        runs = predict(setting, rounds, times, host, texts=options.num_prompts, longest=options.max_tokens)
         predicted, speed = simulated_parts(runs), known["tokens_per_second"]
         points.append(
             {
@@ -212,14 +225,20 @@ def compare(
                 "measured": known,
                 "predicted": {**predicted, "each": [run.tokens_per_second for run in runs]},
                 "error": (predicted["tokens_per_second"] or 0.0) / speed - 1,
-                "error_by_laws": by_laws(setting, rounds, times) / speed - 1,
+                "error_by_laws": by_laws(setting, rounds, times, host) / speed - 1,
             }
         )
     return points
 
 
-def write(options: Any, points: list[dict[str, Any]], times: list[Times], rounds: Sequence[EndedRound]) -> None:
-    """The record; with its `rounds` and `times` the predictions can be made again."""
+def write(
+    options: Any,
+    points: list[dict[str, Any]],
+    rounds: Sequence[EndedRound],
+    times: list[Times],
+    host: HostWork,
+) -> None:
+    """The record; with its `rounds`, `times` and `host` the predictions can be made again."""
     errors = [abs(one["error"]) for one in points]
     columns = [
         "setting", "tokens/s", "predicted", "error", "error by laws alone", "round, ms", "predicted ",
@@ -227,11 +246,12 @@ def write(options: Any, points: list[dict[str, Any]], times: list[Times], rounds
     ]  # fmt: skip
     note = (
         f"{pair(options)}, cpu:0 and cpu:1; {options.num_prompts} prompts × {options.max_tokens} tokens × "
-        f"{options.repeats}, step times measured between any two; median error {100 * median(errors):.1f} %, largest "
-        f"{100 * max(errors):.1f} %"
+        f"{options.repeats}, step times measured between any two; host work {1e3 * host.handling:.2f} ms a round, "
+        f"{1e3 * host.between:.2f} ms a pass of the draft, {1e3 * host.link:.2f} ms a message; median "
+        f"error {100 * median(errors):.1f} %, largest {100 * max(errors):.1f} %"
     )
     plain = [json.dumps(each.plain()) for each in rounds]
-    keep("simulator", columns, table(points), note, points=points, times=times, rounds=plain)
+    keep("simulator", columns, table(points), note, points=points, times=times, rounds=plain, host=asdict(host))
 
 
 def main() -> None:
@@ -245,16 +265,17 @@ def main() -> None:
         rounds = [from_plain(json.loads(each)) for each in record_["rounds"]]
         times = [numbered(each) for each in record_["times"]]
         speeds = {one["setting"]: one["measured"] for one in record_["points"]}
-        write(options, compare(options, speeds, rounds, times), times, rounds)
+        host = HostWork(**record_["host"])
+        write(options, compare(options, speeds, rounds, times, host), rounds, times, host)
         return
     texts = prompts(options.prompts, options.num_prompts)
-    recording = recorded(options, texts)
+    recording, host = recorded(options, texts)
     times, found = measure(options, texts, recording)
     speeds = {
         name: {**parts(each), "each": [parts([one])["tokens_per_second"] for one in each]}
         for name, each in found.items()
     }
-    write(options, compare(options, speeds, recording.rounds, times), times, recording.rounds)
+    write(options, compare(options, speeds, recording.rounds, times, host), recording.rounds, times, host)
 
 
 def numbered(times: Mapping[str, Mapping[str, float]]) -> Times:

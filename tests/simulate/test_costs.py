@@ -67,5 +67,8 @@ def test_a_profile_is_taken_as_it_was_measured():
     assert (costs.verify(2), costs.draft(1), costs.link) == (pytest.approx(1.1), 0.2, 0.01)
     assert costs.verify_while(4, both=True) == 2.1
     assert costs.step(2) == pytest.approx(0.4)
+    beside = measured(times, handling=0.03, between=0.05)
+    assert (beside.verify(1), beside.draft(1), beside.step(2)) == (1.0, pytest.approx(0.25), pytest.approx(0.45))
+    assert beside.handling == 0.03
     with pytest.raises(ConfigError, match="step_alone"):
         measured({"verify_alone": {1: 1.0}})

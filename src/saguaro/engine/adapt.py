@@ -26,9 +26,18 @@ LARGE_ROWS, FEW_REPEATS = 9, 2
 
 
 def measure_rows(
-    run: Callable[[Span], object], pool: PagePool, rows: Sequence[int], *, context: int, repeats: int, seconds: float
+    run: Callable[[Span], object],
+    pool: PagePool,
+    rows: Sequence[int],
+    *,
+    context: int,
+    repeats: int,
+    seconds: float,
+    mean: bool = False,
 ) -> dict[int, float]:
-    """Median seconds of a pass that extends one row of `context` tokens by each count in `rows`.
+    """Seconds of a pass that extends one row of `context` tokens by each count in `rows`: the median, which a few
+    passes give well, or the mean. Passes that something else has held up make the mean some percent longer, and a text
+    too: what a speed is predicted from are means.
 
     Takes about `seconds`, or as long as `repeats` passes of each count take if that is less; the first pass of each
     small count does not count, and each is measured at least once. A pool with less room is measured with what it has.
@@ -54,7 +63,8 @@ def measure_rows(
                     times[count].append(time.perf_counter() - began)
     finally:
         table.release()
-    return {count: statistics.median(each) for count, each in times.items()}
+    typical = statistics.fmean if mean else statistics.median
+    return {count: typical(each) for count, each in times.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,8 @@ class DraftWorker:
         return self._predictor.observer.take()
 
     def measure(self, rows: Sequence[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
-        """Median seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included; `beside` a target
-        at work, or alone.
+        """Seconds of a step of each count of tokens (`adapt.measure_rows`), ranking included; `beside` a target at
+        work, or alone.
         """
         draw = Draw(Sampling(), 0)
 

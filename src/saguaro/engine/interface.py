@@ -155,7 +155,7 @@ class Engine(ABC):
     def measure_times(
         self, verify: Sequence[int], step: Sequence[int], *, seconds: float
     ) -> dict[str, dict[int, float]]:
-        """Median seconds of a verification and of a draft step by rows, each alone and both at once.
+        """Mean seconds of a verification and of a draft step by rows, each alone and both at once.
 
         Nothing else may run meanwhile. Takes about three times `seconds`. Running estimates start anew from the times
         of both at once.
@@ -180,7 +180,7 @@ class Engine(ABC):
         lengths = [place.max_positions for place in (self.plan.target, self.plan.draft) if place is not None]
         rows = [count for count in rows if count < min(lengths)]
         context = max(0, min(MEASURE_CONTEXT, min(lengths) - max(rows) - 1))
-        return {"rows": rows, "context": context, "repeats": MANY_REPEATS, "seconds": seconds}
+        return {"rows": rows, "context": context, "repeats": MANY_REPEATS, "seconds": seconds, "mean": True}
 
     def _gears(self, mode: str) -> tuple[str, ...]:
         """The gears that a mode allows in this engine."""

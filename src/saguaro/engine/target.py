@@ -347,8 +347,8 @@ class TargetWorker:
     # -- measuring ------------------------------------------------------------------------------------------------
 
     def measure(self, rows: Rows[int], *, beside: bool = False, **sizes: Any) -> dict[int, float]:
-        """Median seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included; `beside` a
-        draft at work, or alone.
+        """Seconds of a verification of each count of rows (`adapt.measure_rows`), drawing included; `beside` a draft at
+        work, or alone.
         """
         draw = Draw(Sampling(), 0)
 

@@ -120,13 +120,16 @@ def laws_reply(vocab: int, hardware: Hardware, *, batch: int = 1, value_bytes: f
     return seconds
 
 
-def measured(times: Mapping[str, Mapping[int, float]], *, link: float = 2e-4, handling: float = 0.0) -> Costs:
+def measured(
+    times: Mapping[str, Mapping[int, float]], *, link: float = 2e-4, handling: float = 0.0, between: float = 0.0
+) -> Costs:
     """The costs of a calibration profile (`Profile.times`): verifications and draft steps, alone and together.
 
     Args:
         times: `verify_alone`, `step_alone`, `verify_together`, `step_together`: seconds by rows.
         link: hand-over between the two processes, one way.
         handling: host work a round.
+        between: host work of each pass of the draft: what is chosen before it and written after it.
 
     Raises:
         ConfigError: when one of them is missing.
@@ -135,15 +138,15 @@ def measured(times: Mapping[str, Mapping[int, float]], *, link: float = 2e-4, ha
     if missing:
         raise ConfigError(f"the profile lacks the times {' and '.join(missing)}; run `saguaro calibrate` again.")
 
-    def of(name: str, otherwise: str) -> Seconds:
+    def of(name: str, otherwise: str, more: float = 0.0) -> Seconds:
         known = times.get(name) or times[otherwise]
-        return lambda rows: time_for(known, rows)
+        return lambda rows: time_for(known, rows) + more
 
     return Costs(
         verify=of("verify_alone", "verify_alone"),
-        draft=of("step_alone", "step_alone"),
+        draft=of("step_alone", "step_alone", between),
         verify_beside=of("verify_together", "verify_alone"),
-        draft_beside=of("step_together", "step_alone"),
+        draft_beside=of("step_together", "step_alone", between),
         link=link,
         handling=handling,
     )
