@@ -1,6 +1,6 @@
 """The paper's numbers beside simulated ones: Table B.3, Figures 4 and 6, a replication, and what it would take for 300.
 
-    python benchmarks/reproduction.py [--parts sets sensitivity replication hits fan-out batch beyond]
+    python benchmarks/reproduction.py [--parts sets hidden sensitivity replication hits fan-out batch beyond]
 
 Needs no models: costs are fitted to AR and SD of the paper (`saguaro.simulate.paper`), hit curves to its Figure 3, and
 SSD is predicted. Writes results/reproduction-*.json in a few minutes; docs/reproduction.md shows them.
@@ -20,7 +20,16 @@ from saguaro.records import write_record
 from saguaro.simulate.clock import Setting, Simulated, simulate
 from saguaro.simulate.drafting import ASK, PUSH
 from saguaro.simulate.pairs import LawfulPair, consistent
-from saguaro.simulate.paper import Fitted, acceptance_for, backup_law, fit, pair_at, rejection_law, ssd_of
+from saguaro.simulate.paper import (
+    Fitted,
+    acceptance_for,
+    backup_law,
+    fit,
+    hidden_lookahead,
+    pair_at,
+    rejection_law,
+    ssd_of,
+)
 from saguaro.simulate.published import (
     BATCHES,
     COMMITTED_FAN_OUT,
@@ -82,6 +91,30 @@ def sets(fits: dict[str, Fitted]) -> None:
     )  # fmt: skip
 
 
+def hidden(fits: dict[str, Fitted]) -> None:
+    """Table B.3 once more, with the largest K that keeps T_p below 1, as Appendix A has it."""
+    rows = []
+    for family in FAMILIES:
+        fitted = fits[family.name]
+        costs, lookahead = fitted.costs(), hidden_lookahead(fitted, fan_out=F)
+        late = [(costs.extend(1) + k * costs.step(F * (k + 1))) / costs.verify(k + 1) for k in (lookahead, K)]
+        for name in (*SETS, "mean"):
+            sd, ssd = family.sd.get(name, family.mean_sd), family.ssd.get(name, family.mean_ssd)
+            speed = ssd_of(fitted, fitted.acceptance[name], lookahead=lookahead, fan_out=F, rounds=10_000)
+            found = speed.tokens_per_second
+            rows.append(
+                [family.name, name, lookahead, f"{late[0]:.2f}", f"{late[1]:.2f}", ssd, found, f"{ssd / sd:.2f}",
+                 f"{found / sd:.2f}", percent(found / ssd - 1)]
+            )  # fmt: skip
+    write(
+        "hidden",
+        ["family", "set", "K", "T_p", f"T_p with K = {K}", "SSD, paper", "SSD, predicted", "SSD/SD, paper",
+         "SSD/SD, predicted", "error"],
+        rows,
+        f"the largest K with T_p < 1, F = {F}, neural fallback, temperature 0, batch 1; tokens/s; fitted to AR and SD",
+    )  # fmt: skip
+
+
 def sensitivity() -> None:
     changes: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
         (f"as committed: SSD K = {K}, F = {F}; SD K = 6", {}, {}, {}),
@@ -89,7 +122,7 @@ def sensitivity() -> None:
         *((f"SSD K = {k}", {}, {"lookahead": k}, {}) for k in (4, 5, 6, 8)),
         ("SD K = 4 and SSD K = 4", {"sd_lookahead": 4}, {"lookahead": 4}, {}),
         *((f"F = {f}", {}, {"fan_out": f}, {}) for f in (1, 2, 4)),
-        *((f"all-reduce {t} us", {"all_reduce": t * 1e-6}, {}, {}) for t in (5, 20)),
+        *((f"all-reduce {t} us", {"all_reduce": t * 1e-6}, {}, {}) for t in (5, 13, 20)),
         ("random fallback", {}, {"fallback": "random"}, {}),
         ("service of .7 ms a round (the replication's)", {}, {}, {"service": REPLICATION_SERVICE}),
         ("masks of .3 ms a step", {}, {}, {"branching": 0.3e-3}),
@@ -335,6 +368,7 @@ def main() -> None:
     llama = fits[LLAMA.name]
     parts: dict[str, Callable[[], None]] = {
         "sets": lambda: sets(fits),
+        "hidden": lambda: hidden(fits),
         "sensitivity": sensitivity,
         "replication": replication,
         "hits": lambda: hits(llama),

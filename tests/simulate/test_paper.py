@@ -8,7 +8,7 @@ from saguaro.algorithm.fan_out import open_fan_out
 from saguaro.errors import ConfigError
 from saguaro.simulate.clock import Setting, simulate
 from saguaro.simulate.drafting import ASK
-from saguaro.simulate.paper import acceptance_for, fit, layer_seconds, pair_at, ssd_of
+from saguaro.simulate.paper import acceptance_for, fit, hidden_lookahead, layer_seconds, pair_at, ssd_of
 from saguaro.simulate.published import (
     COMMITTED_FAN_OUT,
     COMMITTED_LOOKAHEAD,
@@ -78,6 +78,17 @@ def test_table_b3_of_qwen_needs_another_k():
 
     assert ratio(K) < 0.9 * published
     assert ratio(5) == pytest.approx(published, rel=0.05)
+
+
+@pytest.mark.parametrize(("family", "lookahead"), [(LLAMA, 8), (QWEN, 3)])
+def test_table_b3_with_the_k_that_appendix_a_asks_for(family, lookahead):
+    """T_p < 1 and nothing else chooses K: both families within 10 % of what is printed."""
+    fitted = fit(family)
+    assert hidden_lookahead(fitted, fan_out=F) == lookahead
+    costs = fitted.costs()
+    assert (lookahead + 1) * costs.draft(1) < costs.verify(lookahead + 1) < (lookahead + 2) * costs.draft(1)
+    found = ssd_of(fitted, fitted.mean_acceptance, lookahead=lookahead, fan_out=F, rounds=6000)
+    assert found.tokens_per_second == pytest.approx(family.mean_ssd, rel=0.1)
 
 
 def replicated(lookahead, **known):

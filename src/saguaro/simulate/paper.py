@@ -182,6 +182,16 @@ def _distance(points: Sequence[float], found: Sequence[float]) -> float:
     return sum((math.log(a) - math.log(b)) ** 2 for a, b in zip(points, found, strict=True))
 
 
+def hidden_lookahead(fitted: Fitted, *, fan_out: int) -> int:
+    """The largest K for which a round of the draft, an extend and K steps of its branches, ends before a verification
+    does: T_p < 1, which Appendix A says that the choice of K saw to. At least 1.
+    """
+    costs, lookahead = fitted.costs(), 1
+    while costs.extend(1) + (lookahead + 1) * costs.step(fan_out * (lookahead + 2)) < costs.verify(lookahead + 2):
+        lookahead += 1
+    return lookahead
+
+
 def pair_at(temperature: float, acceptance: float, *, lookahead: int, sureness: float | None = None) -> LawfulPair:
     """Target and draft of the paper at a temperature: Figure 3's laws, and an acceptance."""
     law = rejection_law(temperature, round(acceptance, 6), lookahead)
