@@ -2,7 +2,9 @@
 
 import pytest
 
+from saguaro import LLM
 from saguaro.calibrate.host import host_work
+from saguaro.calibrate.recording import record, recording_options
 from saguaro.engine.trace import Ring
 from saguaro.errors import ConfigError
 
@@ -45,6 +47,17 @@ def test_what_is_no_pass_no_draw_and_no_wait_is_host_work():
 
 def test_waits_of_one_pass_have_nothing_between():
     assert host_work(traces((1, 1))).between == 0.0
+
+
+def test_a_recording_has_what_is_asked_for():
+    engine = {
+        "target": "toy:llama?seed=1&vocab=48", "draft": "toy:llama?seed=1&vocab=48&noise=0.05", "channel": "loopback",
+        "dtype": "float32", "max_model_len": 64, "trace": True,
+    }  # fmt: skip
+    with LLM(**recording_options(engine, lookahead=3, candidates=4, rows=1)) as llm:
+        record(llm, ["abc", "x"], temperature=0.0, max_tokens=16)
+        found = host_work(llm.trace())
+    assert min(found.link, found.between, found.handling) > 0
 
 
 @pytest.mark.parametrize("rounds", [(), (1,), (0, 0)])
