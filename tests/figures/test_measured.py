@@ -1,10 +1,11 @@
 """Figures of records: the numbers are the records', and what a record lacks is said."""
 
 import json
+import shutil
 
 import pytest
 
-from saguaro.figures.measured import RECIPES, measured
+from saguaro.figures.measured import RECIPES, SETS, measured
 
 FACTS = {
     "machine": {"cpu": "x", "cores": 2},
@@ -81,6 +82,16 @@ def test_every_figure_can_be_made_of_the_records_of_this_project(root_results):
                 bars = zip(line.low, line.y, line.high, strict=False)
                 assert all(low <= y <= high for low, y, high in bars)
         json.dumps(figure.plain())
+
+
+def test_figure_7_takes_a_record_of_each_prompt_set(root_results, tmp_path):
+    shutil.copy(root_results / "fallbacks.json", tmp_path)
+    for name in SETS:
+        shutil.copy(root_results / "qwen-humaneval.json", tmp_path / f"qwen-{name}.json")
+    [seven] = [figure for figure in measured(tmp_path)[0] if figure.name == "measured-7"]
+    left = seven.panels[0]
+    assert left.ticks == SETS
+    assert {line.label: line.x for line in left.lines} == dict.fromkeys(("AR", "SD", "SSD"), (0.0, 1.0, 2.0))
 
 
 @pytest.fixture
