@@ -23,6 +23,7 @@ from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, Placement,
 from saguaro.engine.scheduler import Limits
 from saguaro.engine.taps import AGAIN, TapSender
 from saguaro.engine.target import Event, TargetWorker
+from saguaro.engine.through_text import NAME as TEXT_DRAFTER
 from saguaro.engine.through_text import load_with_bridge
 from saguaro.engine.trace import Ring
 from saguaro.errors import ConfigError
@@ -162,7 +163,7 @@ def build_drafter(plan: Plan) -> Drafter:
         return DRAFTERS.get("eagle3" if config.drafter == "lm" else config.drafter)(head, **sizes, **options)
     if plan.through_text:
         model, bridge = load_with_bridge(place, plan, ops_of(place))
-        return DRAFTERS.get("text")(model, bridge=bridge, target_vocab=plan.vocab, **sizes)
+        return DRAFTERS.get(TEXT_DRAFTER)(model, bridge=bridge, target_vocab=plan.vocab, **sizes)
     size = options.pop("shortlist", AUTO)
     model = load(place, plan, **_short_head(place, plan, size, options.pop("spare", None)))
     if config.drafter == "eagle3":

@@ -102,9 +102,6 @@ class Mailbox:
 class MailboxTarget(Mailbox):
     """The target's end."""
 
-    _nothing = select.poll()
-    """Polled for no time, it gives the interpreter's lock away and takes it again."""
-
     def send(self, message: Message, *, spare: int = 0) -> bool:
         frame = encode(message)
         written, read = self._cursor
@@ -199,9 +196,10 @@ class MailboxTarget(Mailbox):
             if waited > SPIN_SECONDS:
                 time.sleep(POLL_SECONDS)
                 continue
-            # The core has nothing better to do; but other processes of it and other threads of ours go first.
+            # The core has nothing better to do; but other processes of it go first, and other threads of ours: a
+            # question about nothing gives the interpreter's lock away and takes it again.
             os.sched_yield()
-            self._nothing.poll(0)
+            select.select((), (), (), 0)
         return True
 
     def elapse(self) -> None:
