@@ -1,12 +1,15 @@
-"""Proposal trees against chains in SD, in turns, and what the cost model would have chosen.
+"""Proposal trees against chains, in turns: in SD with what the cost model would have chosen, or in SSD.
 
     python benchmarks/trees.py --target T --draft D --name qwen [--device cpu:0] [--temperatures 0,1]
+    python benchmarks/trees.py --target T --draft D --name qwen --mode ssd [--device cpu:0] [--draft-device cpu:1]
 
-Both models on one device. A first pass with one level tells how often the target's token is the draft's first guess,
-its second, ...; from that and the measured step times `theory.tree_rates` names the shape that it expects to be best.
-Then chains, trees, the engine's own choice (`tree="auto"`) and the model's take turns prompt by prompt, `--repeats`
-times.
-Every text must be that of AR. Writes results/trees-NAME.json.
+SD: both models on one device. A first pass with one level tells how often the target's token is the draft's first
+guess, its second, ...; from that and the measured step times `theory.tree_rates` names the shape that it expects to be
+best. Then chains, trees, the engine's own choice (`tree="auto"`) and the model's take turns prompt by prompt,
+`--repeats` times.
+SSD: chains, chains with siblings that pay (`tree="auto"`) and with as many as there is room for take turns in one
+engine; AR has one turn, for its texts.
+Every text must be that of AR. Writes results/trees-NAME.json or results/trees-ssd-NAME.json.
 """
 
 from __future__ import annotations
@@ -88,8 +91,60 @@ def step_times(measured: Mapping[str, Mapping[int, float]]) -> StepTimes:
     return StepTimes.of(measured["verify_seconds"], measured["draft_step_seconds"])
 
 
+CHAINS = "chains"
+
+
+def ssd_lanes(options: argparse.Namespace) -> list[Lane]:
+    """Chains first: the others are compared with them."""
+    lanes = [Lane(CHAINS, "ssd", "ssd", {"mode": "ssd", "tree": 0})]
+    lanes += [Lane("siblings, auto", "ssd", "ssd", {"mode": "ssd", "tree": "auto"})]
+    lanes += [Lane(f"siblings, {n} nodes", "ssd", "ssd", {"mode": "ssd", "tree": n}) for n in options.nodes]
+    return lanes
+
+
+def ssd_temperature(llm: LLM, options: argparse.Namespace, temperature: float) -> list[dict[str, Any]]:
+    """All lanes in turns, with AR in the first of the repeats."""
+    lanes, texts = ssd_lanes(options), prompts(options.prompts, options.num_prompts)
+    params = seeded(temperature, options.max_tokens)
+    runs = measure({"ssd": llm}, [*lanes, Lane("AR", "ssd", "ar", {"mode": "ar"})], texts, params=params)
+    if options.repeats > 1:
+        more = measure({"ssd": llm}, lanes, texts, params=params, repeats=options.repeats - 1)
+        runs += [{**row, "repeat": row["repeat"] + 1} for row in more]
+    return runs
+
+
+def ssd_main(options: argparse.Namespace) -> None:
+    """The comparison in SSD."""
+    with LLM(
+        options.target, options.draft, mode="ssd", dtype=options.dtype, target_device=options.device,
+        draft_device=options.draft_device, max_batch=2, max_model_len=1024,
+    ) as llm:  # fmt: skip
+        plan = llm.statistics()["gears"]
+        runs = {f"{t:g}": ssd_temperature(llm, options, t) for t in options.temperatures}
+    columns = ["temperature", "setting", "tokens/s", "× chains", "hit rate", "tokens a round", "verify ms", "wait ms"]
+    rows, words = [], []
+    for temperature, own in runs.items():
+        lines = summary(own, against=CHAINS)
+        for row in lines:
+            figures = (text(row[name]) for name in ("ratio", "hit_rate", "acceptance_length"))
+            waits = (text(row[name], 1) for name in ("verify_ms", "target_wait_ms"))
+            rows.append([temperature, row["lane"], speed(row), *figures, *waits])
+        known = {row["lane"]: row["ratio"] for row in lines if row["ratio"] is not None}
+        automatic = known["siblings, auto"] / max(known.values())
+        words.append(f"T {temperature}: the engine's own choice gave {automatic:.3f} of the best")
+    note = (
+        f"{pair(options)}, on {options.device} and {options.draft_device}; K = {plan['lookahead']}, "
+        f"B = {plan['budget']} at the start; {options.num_prompts} prompts × {options.max_tokens} tokens, "
+        f"{options.repeats} repeats in turns; {'; '.join(words)}"
+    )
+    keep(f"trees-ssd-{options.name}", columns, rows, note, runs=runs)
+
+
 def main() -> None:
     known = parser(__doc__ or "", num_prompts=4, max_tokens=64)
+    known.add_argument("--mode", choices=("sd", "ssd"), default="sd")
+    known.add_argument("--draft-device", default="cpu:1", help="with --mode ssd")
+    known.add_argument("--nodes", type=numbers, default=[7], help="of a proposal with --mode ssd, by comma")
     known.add_argument("--name", required=True, help="of the pair, for the record")
     known.add_argument("--device", default="cpu:0", help="of both models")
     known.add_argument("--lookaheads", type=numbers, default=[2, 3, 4, 5])
@@ -100,6 +155,9 @@ def main() -> None:
     known.add_argument("--temperatures", type=reals, default=[0.0, 1.0])
     known.add_argument("--repeats", type=int, default=3)
     options = known.parse_args()
+    if options.mode == "ssd":
+        ssd_main(options)
+        return
     with LLM(
         options.target, options.draft, mode="sd", dtype=options.dtype, lookahead="auto", tree="auto",
         target_device=options.device, draft_device=options.device, max_batch=2, max_model_len=1024,

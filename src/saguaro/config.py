@@ -33,7 +33,8 @@ OPTIONAL = (
     ("draft_kv_pages", 1, 1 << 24),
 )
 """Whole numbers that may be left out, with their ranges."""
-NO_TREES = "proposal trees run in mode 'sd' only (in SSD every outcome has a chain); leave tree out, or use mode='sd'."
+NO_TREES = "proposal trees run in modes 'sd' and 'ssd'; leave tree out, or name one of these modes."
+TREE_MODES = ("sd", "ssd")
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
@@ -56,9 +57,10 @@ class EngineConfig:
         fan_out: a policy by name, or the list [F_0, ..., F_K], or two such lists: for rounds after a hit and after a
             miss; `auto` is what the profile found best, and `ranked` without one.
         verification: `shared_noise` or `rejection`.
-        tree: proposals are trees of at most so many nodes and `lookahead` levels instead of chains (mode `sd` only);
-            with `auto` as many nodes and levels as pay by measured times, down to a chain. 0 makes chains. A request
-            with a grammar gets chains in any case. Under `rejection` the nodes are likely tokens of the draft, not
+        tree: proposals are trees of at most so many nodes and `lookahead` levels instead of chains (modes `sd` and
+            `ssd`; in `ssd` chains with siblings, where the chain may be longer than that); with `auto` as many nodes
+            and levels as pay by measured times, down to a chain. 0 makes chains. A request with a grammar gets chains
+            in any case. Under `rejection` the nodes that `sd` grows, and siblings, are likely tokens of the draft, not
             drawn ones.
         saguaro_c: C of Saguaro sampling (Section 4.2), for `rejection` only; None takes the profile's and is 1 (off)
             without one, `auto` needs a profile.
@@ -183,7 +185,7 @@ class EngineConfig:
             )
         if self.mode in ("sd", "ssd") and self.draft is None:
             raise ConfigError(f"mode {self.mode!r} needs a draft model; give draft=..., or use mode='ar'.")
-        if self.tree and self.mode != "sd":
+        if self.tree and self.mode not in TREE_MODES:
             raise ConfigError(NO_TREES)
         if self.saguaro_c is not None:
             if self.verification != "rejection":

@@ -90,13 +90,37 @@ class World:
     def p_of(self, tree):
         return torch.stack([self.law(P, tree.tokens_to(node)) for node in range(len(tree) + 1)])
 
-    def largest_error(self, trees):
+    def sprouting_chains(self, peeks=False):
+        """Every chain that can be drawn, with siblings that are chosen by all of its tokens: what SSD verifies.
+
+        With `peeks` the chain is as long as its tokens say, which is not lossless.
+        """
+        for tokens in itertools.product(range(self.vocab), repeat=self.levels):
+            mass, laws = 1.0, {}
+            for place, token in enumerate(tokens):
+                laws[place] = self.law(Q, tokens[:place])
+                mass *= float(laws[place][token])
+            if mass > 0:
+                kept = tokens[: self.levels - 1] if peeks and tokens[-1] == 0 else tokens
+                yield self.sprouted(kept), {place: laws[place] for place in range(len(kept))}, mass
+
+    def sprouted(self, tokens):
+        """The chain with some siblings, by a rule that looks at the whole chain."""
+        made = torch.Generator().manual_seed(hash((self.seed, tokens)) % 2**63)
+        parents, beside = list(range(len(tokens))), []
+        for place, token in enumerate(tokens):
+            order = torch.randperm(self.vocab, generator=made).tolist()
+            count = int(torch.randint(self.widest + 1, (1,), generator=made))
+            beside += [(place, other) for other in order if other != token][:count]
+        return ProposalTree((*tokens, *(token for _, token in beside)), (*parents, *(place for place, _ in beside)))
+
+    def largest_error(self, trees, **how):
         """Over all texts of `levels` + 1 tokens, |mass found - mass of the target alone|."""
         found = [torch.zeros((self.vocab,) * n, dtype=torch.float64) for n in range(self.levels + 2)]
         total = 0.0
         for tree, laws, mass in trees:
             total += mass
-            outcomes = tree_outcome_law(self.p_of(tree), tree, laws)
+            outcomes = tree_outcome_law(self.p_of(tree), tree, laws, **how)
             for node in range(len(tree) + 1):
                 path = tree.tokens_to(node)
                 found[len(path) + 1][path] += mass * outcomes[node]
@@ -133,6 +157,24 @@ def test_drawn_trees_have_the_targets_law(world):
 def test_certain_trees_have_the_targets_law(world, most):
     world.most = most
     assert world.largest_error(world.certain_trees()) < 1e-12
+
+
+@given(worlds)
+@settings(max_examples=30, deadline=None)
+def test_chains_with_siblings_have_the_targets_law(world):
+    assert world.largest_error(world.sprouting_chains(), first_only=True) < 1e-12
+
+
+def test_the_largest_chains_with_siblings():
+    world = World(4, 3, seed=7, widest=3, holes=0.1)
+    assert world.largest_error(world.sprouting_chains(), first_only=True) < 1e-12
+
+
+def test_the_enumeration_sees_siblings_that_are_taken_for_drawn_ones_and_chains_cut_by_their_tokens():
+    world = World(3, 2, seed=3, holes=0)
+    assert world.largest_error(world.sprouting_chains(), first_only=True) < 1e-12
+    assert world.largest_error(world.sprouting_chains()) > 1e-3
+    assert world.largest_error(world.sprouting_chains(peeks=True), first_only=True) > 1e-3
 
 
 @pytest.mark.parametrize(("most", "widest"), [(4, 2), (4, 3), (3, 1)])

@@ -136,6 +136,6 @@ def test_options_are_checked_as_a_configuration(cores):
         lanes(made(engine={"target": "t", "draft": "d", "lookahed": 3}))
 
 
-def test_proposal_trees_are_for_the_lane_of_sd(cores):
+def test_proposal_trees_are_for_the_lanes_with_a_named_mode(cores):
     found = lanes(made(engine={"target": "t", "draft": "d", "tree": 7}))
-    assert {lane.mode: lane.options.get("tree") for lane in found} == {"ar": None, "sd": 7, "ssd": None}
+    assert {lane.mode: lane.options.get("tree") for lane in found} == {"ar": None, "sd": 7, "ssd": 7}

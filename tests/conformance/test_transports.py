@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from saguaro.algorithm.siblings import Sibling
+from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import FIRST_ENTRY, LAST, Release, Taken
 from saguaro.transport import TRANSPORTS
 from saguaro.transport.base import DraftPort, Entry, Key, TargetPort
@@ -37,6 +39,33 @@ def test_an_entry_is_found_by_its_whole_key_and_grows(ends: tuple[TargetPort, Dr
         Key(6, 2, 10, 1, 33), Key(5, 3, 10, 1, 33), Key(5, 2, 11, 1, 33), Key(5, 2, 10, 0, 33), Key(5, 2, 10, 1, 34),
     ):  # fmt: skip
         assert target.find(1, other) is None
+
+
+def test_siblings_come_with_the_tokens_of_a_chain(ends: tuple[TargetPort, DraftPort]) -> None:
+    target, draft = ends
+    siblings = (Sibling(0, 9, 0.25), Sibling(0, 4, 0.125), Sibling(1, 5, 0.0625))
+    draft.publish(1, 3, Entry(KEY, ()), fresh=True)
+    draft.publish(1, 3, Entry(KEY, (7,), siblings=siblings[:2]), fresh=False)
+    assert target.find(1, KEY) == Entry(KEY, (7,), siblings=siblings[:2])
+    draft.publish(1, 3, Entry(KEY, (7, 8), siblings=siblings), fresh=False)
+    assert target.find(1, KEY) == Entry(KEY, (7, 8), siblings=siblings)
+    assert target.entries(1, 5, 2) == [Entry(KEY, (7, 8), siblings=siblings)]
+    other = Key(5, 2, 10, 0, 4)
+    draft.publish(1, 2, Entry(other, (3,), siblings=siblings[:1]), fresh=True)
+    assert target.find(1, other) == Entry(other, (3,), siblings=siblings[:1])  # each record has its own
+    newer = Key(5, 3, 12, 0, 4)
+    draft.publish(1, 3, Entry(newer, (1,)), fresh=True)
+    assert target.find(1, newer) == Entry(newer, (1,))
+
+
+def test_a_mailbox_keeps_as_many_siblings_as_it_has_room_for() -> None:
+    target, draft = TRANSPORTS.get("mailbox")()
+    draft.publish(3, 7, Entry(KEY, (7,), siblings=tuple(Sibling(0, t, 0.5) for t in range(9))), fresh=True)
+    found = target.find(3, KEY)
+    assert found is not None
+    assert [each.token for each in found.siblings] == [0, 1, 2, 3]
+    with pytest.raises(ProtocolError, match="no other proposal tree"):
+        draft.publish(3, 7, Entry(KEY, (7, 8), parents=(0, 0), reach=(0.5, 0.5)), fresh=True)
 
 
 def test_an_entry_that_will_not_grow_is_seen_even_when_it_is_empty(ends: tuple[TargetPort, DraftPort]) -> None:

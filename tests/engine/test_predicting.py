@@ -31,11 +31,11 @@ def predictor(message: Configure) -> Predictor:
 def test_lists_for_rounds_after_hits_and_after_misses() -> None:
     p, r = predictor(settings("listed", tokens=(1, 0, 1, 0, 2, 0))), row()
     assert (p.full_counts(True), p.full_counts(False)) == ((1, 0, 1), (0, 2, 0))
-    most, likely = p.outcomes(r, r.ranked)
+    most, likely = p.outcomes(r, dict(enumerate(r.ranked)))
     assert (most, [outcome for _, outcome in likely]) == (2, [Outcome(2, 9), Outcome(0, 7)])
     r.decide(Decided(1, 1, 4, 1, 8, "ngram", False, 2, (5, 6)))
     r.ranked = [Guesses([5, 7], [0.9, 0.1]), Guesses([6, 8], [0.5, 0.4])]
-    assert [outcome for _, outcome in p.outcomes(r, r.ranked)[1]] == [Outcome(1, 8)]
+    assert [outcome for _, outcome in p.outcomes(r, dict(enumerate(r.ranked)))[1]] == [Outcome(1, 8)]
 
 
 def test_how_many_guesses_are_listed() -> None:
@@ -48,8 +48,8 @@ def test_how_many_guesses_are_listed() -> None:
 def test_saguaro_sampling_must_know_the_counts_before_the_draw() -> None:
     r = row()
     free, bound = predictor(settings("ranked")), predictor(settings("ranked", c=0.5))
-    assert len(free.outcomes(r, r.ranked)[1]) == 4
-    most, likely = bound.outcomes(r, r.ranked)
+    assert len(free.outcomes(r, dict(enumerate(r.ranked)))[1]) == 4
+    most, likely = bound.outcomes(r, dict(enumerate(r.ranked)))
     by_position = [sum(outcome.accepted == k for _, outcome in likely) for k in range(3)]
     assert most == sum(bound.full_counts(True))
     assert all(found <= count for found, count in zip(by_position, bound.full_counts(True), strict=True))

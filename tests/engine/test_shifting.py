@@ -9,7 +9,8 @@ import pytest
 
 from saguaro.algorithm import waiting
 from saguaro.engine.metrics import Estimates
-from saguaro.engine.proposing import Proposer, Settings
+from saguaro.engine.proposing import Proposer
+from saguaro.engine.settings import Settings
 from saguaro.engine.shifting import Shifting, gear_of, in_gear
 from saguaro.theory.rates import StepTimes
 from saguaro.transport.base import DraftStatus

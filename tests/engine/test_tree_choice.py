@@ -1,6 +1,7 @@
 """How much of a tree pays: by room, by the time of a row, by the time of a pass of the draft."""
 
 from saguaro.algorithm.proposal_tree import ProposalTree, chain
+from saguaro.algorithm.siblings import Sibling
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.tree_choice import TreeChoice, another_level_pays, pruned
 
@@ -47,6 +48,44 @@ def test_the_choice_by_running_estimates() -> None:
     assert choice.suffices(chain((1,)), (0.9,), wanted=3, step_seconds=0.1)
     assert choice.suffices(chain((1,)), (0.9,), wanted=1, step_seconds=0.01)
     assert choice.suffices(TREE, REACH, wanted=5, step_seconds=0.0)  # the next row alone costs a token
+
+
+SIBLINGS = (Sibling(0, 7, 0.3), Sibling(1, 8, 0.2), Sibling(1, 9, 0.02), Sibling(2, 4, 0.9))
+
+
+def test_siblings_are_taken_while_they_pay() -> None:
+    estimates = Estimates(16)
+    estimates.measured({1: 0.1, 3: 0.1, 4: 0.11, 5: 0.12, 6: 0.13}, beside=False)
+    estimates.round_took(10, 1.0)  # ten tokens a second: a row costs a tenth of a token
+    choice = TreeChoice(estimates)
+    assert choice.beside((5, 6), SIBLINGS, most=6, prune=True) == ProposalTree((5, 6, 7, 8), (0, 1, 0, 1))
+    assert choice.beside((5, 6), SIBLINGS, most=6, prune=False) == ProposalTree((5, 6, 7, 8, 9), (0, 1, 0, 1, 1))
+    assert choice.beside((5, 6), SIBLINGS, most=1, prune=True) == ProposalTree((5, 6, 7), (0, 1, 0))
+    assert choice.beside((5, 6), SIBLINGS, most=0, prune=False) is None
+    assert choice.beside((5,), SIBLINGS[1:], most=6, prune=False) is None  # what stands behind it is no sibling
+    dear = Estimates(16)
+    dear.measured({1: 0.1, 3: 0.1, 4: 0.2}, beside=False)
+    dear.round_took(10, 1.0)
+    assert TreeChoice(dear).beside((5, 6), SIBLINGS, most=6, prune=True) is None
+
+
+def test_a_sibling_whose_outcomes_are_missed_is_worth_less() -> None:
+    estimates = Estimates(16)
+    estimates.measured({1: 0.1, 3: 0.1, 4: 0.11, 5: 0.12, 6: 0.13}, beside=False)
+    estimates.round_took(10, 1.0)
+    for _ in range(200):  # a hit is worth a token and more
+        estimates.looked_up(True)
+        for hit, value in ((True, 3.0), (False, 2.0)):
+            estimates.answers.looked_up("hit", hit)
+            estimates.answers._values[hit].add(value)
+    assert estimates.answers.worth() > 0.9
+    choice = TreeChoice(estimates)
+    both = choice.beside((5, 6), SIBLINGS, most=6, prune=True)
+    assert both is not None
+    assert len(both) == 4
+    for _ in range(200):
+        choice.ended_beside(False)
+    assert choice.beside((5, 6), SIBLINGS, most=6, prune=True) is None
 
 
 def test_rows_share_a_pass_of_the_draft_and_the_rows_of_a_verification() -> None:

@@ -123,11 +123,9 @@ def test_gears_and_chains_in_between() -> None:
             assert [r.token_ids for r in results] == expected("float32", 1.0)[:5]
 
 
-def test_trees_are_refused_where_there_are_branches() -> None:
-    with opened("ssd", "float32", "loopback", lookahead=2, budget=3) as llm:
-        with pytest.raises(ConfigError, match="mode 'sd' only"):
-            llm.configure(tree=4)
-        llm.configure(tree=0)
+def test_trees_are_refused_where_no_mode_is_named() -> None:
+    with pytest.raises(ConfigError, match="modes 'sd' and 'ssd'"), opened("auto", "float32", "loopback", tree=4):
+        pass
 
 
 @pytest.mark.slow

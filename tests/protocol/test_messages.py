@@ -30,6 +30,9 @@ messages = st.one_of(
     st.builds(
         lambda tokens: Taken(7, 3, "neural", tokens, tuple(i // 2 for i in range(len(tokens)))), ids,
     ),
+    st.builds(
+        lambda tokens: Decided(7, 3, 9, 2, 5, "hit", False, 4, tokens, tuple(i // 2 for i in range(len(tokens)))), ids,
+    ),
     st.builds(Release, request=requests),
     st.builds(
         Configure, lookahead=st.integers(0, 255), rejection=st.booleans(), branches=st.booleans(), saguaro_c=finite,

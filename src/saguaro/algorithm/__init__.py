@@ -10,6 +10,7 @@ call the very same functions. Reading order:
     agreement           verification by shared noise: integers alone
     verify              verification by rejection (DESIGN D1), the residual law
     proposal_tree       Appendix E: a proposal with several guesses of a token; the best of N nodes
+    siblings            a chain with other guesses of its places, and the outcomes of such a tree
     verify_tree         its verification: a walk, or one sibling after another
     saguaro_sampling    Section 4.2
     outcomes            Section 4.1: which outcomes to prepare, given the counts of a fan-out policy

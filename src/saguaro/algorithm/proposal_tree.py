@@ -80,6 +80,11 @@ class ProposalTree:
         """How many of the first nodes follow each other like a chain from the root."""
         return next((i for i, parent in enumerate(self.parents) if parent != i), len(self))
 
+    def along(self, node: int) -> int:
+        """How many nodes of the path to `node` are of the trunk."""
+        trunk = self.trunk
+        return sum(each <= trunk for each in self.path(node))
+
     def first(self, count: int) -> ProposalTree:
         """The tree of the first `count` nodes."""
         return ProposalTree(self.tokens[:count], self.parents[:count])
@@ -96,6 +101,14 @@ class ProposalTree:
             tuple(self.tokens[node - 1] for node in order),
             tuple(number[self.parents[node - 1]] for node in order),
         )
+
+
+def shaped(tokens: Sequence[int], parents: Sequence[int]) -> tuple[ProposalTree | None, list[int]]:
+    """A proposal as it is sent: the tree, or None for a chain (which has no parents), and the tokens of its trunk."""
+    if not parents:
+        return None, list(tokens)
+    tree = ProposalTree(tuple(tokens), tuple(parents))
+    return tree, list(tokens[: tree.trunk])
 
 
 def chain(tokens: Sequence[int]) -> ProposalTree:

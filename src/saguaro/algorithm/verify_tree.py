@@ -7,7 +7,9 @@ coupling of a chain with more guesses, so the output is the target's own for eve
 min(1, p/q) as in a chain; after a rejection the next one meets the residual law in place of p, and q without the token
 that has failed; when all have failed the bonus token comes from the residual law that is left. Children that were
 certain, given what precedes them, are point masses: together they are accepted as often as p names one of them. How
-many children a node has may depend on what precedes it, never on their own draw.
+many children a node has may depend on what precedes it, never on their own draw. Of a chain with siblings the first
+child alone was drawn (`first_only`); its siblings are chosen by what was drawn, and are point masses then: they meet
+what is left of p once the first child has failed, which is the same law whatever that child was.
 
 An outcome names the node where the walk ended (0: the root) and the bonus token after it. Rows: row 0 of `p_JV` is the
 law after the root, row i that after node i; V vocabulary.
@@ -51,6 +53,7 @@ def verify_tree_rejection(
     *,
     accept_uniforms: Sequence[float],
     residual_uniforms: Sequence[float],
+    first_only: bool = False,
 ) -> Outcome:
     """Try the children of each node in their order, go to the first that is accepted, else draw the bonus token.
 
@@ -60,6 +63,7 @@ def verify_tree_rejection(
         laws: what the children were drawn from; None where all were certain, given what precedes them.
         accept_uniforms: a number in (0, 1) for each node.
         residual_uniforms: a number in (0, 1) for the root and each node: that of the node where the walk ends is used.
+        first_only: only the first child of a node was drawn from its law; the others are certain, given all draws.
     """
     node = 0
     while True:
@@ -71,11 +75,14 @@ def verify_tree_rejection(
                 node = child
                 break
             rest_V, q_V = after_rejection(rest_V, q_V, token)
+            q_V = None if first_only else q_V
         else:
             return Outcome(node, draw_from_law(rest_V[None], [residual_uniforms[node]])[0])
 
 
-def tree_outcome_law(p_JV: torch.Tensor, tree: ProposalTree, laws: Laws | None = None) -> torch.Tensor:
+def tree_outcome_law(
+    p_JV: torch.Tensor, tree: ProposalTree, laws: Laws | None = None, *, first_only: bool = False
+) -> torch.Tensor:
     """The law of the outcome given the tree: entry (node, t) is P(the walk ends at node, bonus t); (N + 1, V).
 
     What `verify_tree_rejection` does, summed over its uniforms; used to enumerate.
@@ -92,6 +99,7 @@ def tree_outcome_law(p_JV: torch.Tensor, tree: ProposalTree, laws: Laws | None =
             reach_J[child] = left * accepted
             left = left * (1 - accepted)
             rest_V, q_V = after_rejection(rest_V, q_V, token)
+            q_V = None if first_only else q_V
         law_JV[node] = left * rest_V
     return law_JV
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from saguaro.bench.arrivals import arrivals
-from saguaro.config import VERIFICATIONS, EngineConfig
+from saguaro.config import TREE_MODES, VERIFICATIONS, EngineConfig
 from saguaro.device import allowed_cores, default_devices, parse_device
 from saguaro.errors import ConfigError
 from saguaro.registry import nearest
@@ -232,7 +232,7 @@ def _lane(settings: BenchSettings, mode: str, target: str, draft: str, *, equal_
     }
     if mode == "ar":
         options["draft"] = None
-    if mode != "sd":  # proposal trees are for SD, and compared with the other modes
+    if mode not in TREE_MODES:  # proposal trees are compared with the other modes
         options.pop("tree", None)
     EngineConfig.from_options(**options)
     devices = f"{target} + {draft}" if mode in APART and draft != target else target

@@ -71,7 +71,10 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
         _fan_out,
         "a policy by name, auto, or F_0,...,F_K, or F_0,...,F_K/F_0,...,F_K after hits and after misses",
     ),
-    "tree": (whole_or_auto, "nodes of a proposal that is a tree, for mode sd, or auto: as many as pay; 0 makes chains"),
+    "tree": (
+        whole_or_auto,
+        "nodes of a proposal that is a tree, for modes sd and ssd, or auto: as many as pay; 0 makes chains",
+    ),
     "verification": (str, "shared_noise or rejection"),
     "saguaro_c": (number_or_auto, "C of Saguaro sampling, for rejection only, or auto: the profile's"),
     "fallback": (str, "what answers a miss: adaptive, none, random, ngram, own_row or neural"),

@@ -124,14 +124,20 @@ class Answers:
         """Tokens that later rounds gain when this one is answered by `source`: p_hit after it times what a hit is
         worth. 0 until enough hits and misses were seen.
         """
+        worth, after_miss = self.worth(), self._hit_rate[False].value
+        own = self._hits[source]
+        seen = min(own.count, MEMORY)
+        return worth * (seen * own.value + SHRINKAGE * after_miss) / (seen + SHRINKAGE)
+
+    def worth(self) -> float:
+        """Tokens that the future holds more when the next outcome is a hit; 0 until enough hits and misses were
+        seen.
+        """
         hit, miss = self._values[True], self._values[False]
         if min(hit.count, miss.count) < ENOUGH:
             return 0.0
         after_hit, after_miss = self._hit_rate[True].value, self._hit_rate[False].value
-        worth = worth_of_a_hit(value_hit=hit.value, value_miss=miss.value, after_hit=after_hit, after_miss=after_miss)
-        own = self._hits[source]
-        seen = min(own.count, MEMORY)
-        return worth * (seen * own.value + SHRINKAGE * after_miss) / (seen + SHRINKAGE)
+        return worth_of_a_hit(value_hit=hit.value, value_miss=miss.value, after_hit=after_hit, after_miss=after_miss)
 
     def due(self, kinds: Iterable[Kind]) -> list[Kind]:
         """Those that have been passed over for long, the longest first."""

@@ -18,9 +18,9 @@ from saguaro.drafting.shortlist import SIZE, first_ids
 from saguaro.engine.draft import DraftWorker
 from saguaro.engine.eagle3 import OPTION, load_head
 from saguaro.engine.from_profile import calibration, running_evidence
-from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import DEFAULT_BUDGET, DEFAULT_LOOKAHEAD, Placement, Plan
 from saguaro.engine.scheduler import Limits
+from saguaro.engine.settings import Settings
 from saguaro.engine.taps import AGAIN, TapSender
 from saguaro.engine.target import Event, TargetWorker
 from saguaro.engine.through_text import NAME as TEXT_DRAFTER

@@ -255,7 +255,7 @@ class Chooser:
             text=s.text,
             corpus=self.corpus,
             cached=cached,
-            rejected=o.verified.tokens[o.key.accepted :] if o.verified is not None else (),
+            rejected=o.verified.rejected(o.key.accepted) if o.verified is not None else (),
         )
 
 

@@ -22,10 +22,12 @@ from saguaro.drafting.drawer import Drawer, Law
 from saguaro.engine.activity import Activity
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.branch import Branch
+from saguaro.engine.draft_beside import known_guesses, learn_beside, listed, look_beside, positions_chosen, start_after
 from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
 from saguaro.engine.predicting import Predictor
+from saguaro.engine.publishing import PENDING_INDEX, Publisher
 from saguaro.engine.trace import Ring
 from saguaro.errors import ProtocolError
 from saguaro.execution.batch import Span
@@ -33,18 +35,16 @@ from saguaro.execution.sampler import Draw, edit_rows_
 from saguaro.models.grammar import Follower, Grammars
 from saguaro.paging import PagePool, PrefixCache
 from saguaro.protocol import messages as protocol
-from saguaro.protocol.messages import FIRST_ENTRY, LAST, MISS_ANSWER, Admit, Configure, Decided, Message, Release, Taken
+from saguaro.protocol.messages import Admit, Configure, Decided, Message, Release, Taken
 from saguaro.protocol.session import Session
 from saguaro.theory.evidence import RunningEvidence
 from saguaro.theory.step_times import PassTimes
-from saguaro.transport.base import DraftPort, Entry, Key
+from saguaro.transport.base import DraftPort
 
 LARGEST_TIMED = 32
 LONGEST_COMPILATION = 60.0
 BESIDE = 32
 """Tokens of prompts in a pass while other rows are being decoded, which wait for it."""
-PENDING_INDEX = 0
-"""Record of a row that holds the answer to a pending outcome; branches use 1, 2, ..."""
 
 
 class DraftWorker:
@@ -187,8 +187,8 @@ class DraftWorker:
             self.drafter.expect(row.tokens[message.base :])
             if row.waiting is not None:
                 plant(row, self.settings)
-                self._fill(row)
-                self._answer(row)
+                self._publisher.fill(row)
+                self._publisher.answer(row)
         else:
             raise ProtocolError(f"{type(message).__name__} is no message to the draft.")
 
@@ -203,10 +203,11 @@ class DraftWorker:
 
     def _configure(self, message: Configure) -> None:
         self.settings = message
+        self._publisher = Publisher(self.port, message)
         self._predictor.configure(message)
         self._drawer = Drawer(
             message,
-            candidates=max(self._predictor.candidates, siblings(message)),
+            candidates=max(listed(message, self._predictor.candidates), siblings(message)),
             fan_out=self._predictor.full_counts,
             calibration=self._calibration,
         )
@@ -257,7 +258,7 @@ class DraftWorker:
             send_tree(self.port, row, PENDING_INDEX, self.settings)
             if row.waiting is None and self.settings.branches:
                 self._open_branches(row)
-                offered += [(row, branch) for branch in row.branches.values() if row.unfinished(branch, deepest)]
+                offered += [(row, branch) for branch in row.growing if row.unfinished(branch, deepest)]
         if offered and not self.port.local and not self.settings.everything and self.times.known():
             offered = worth_running(offered, work, self.times, self.times_alone)
         for row, branch in offered:
@@ -270,16 +271,19 @@ class DraftWorker:
             return
         depth = len(row.proposal)
         known = row.ranked[: min(len(row.ranked), depth + 1, max(0, row.kv - row.length + 1))]
-        if len(known) == row.predicted:
+        look_beside(row, known)
+        count = len(known) + sum(bool(probe.ranked) for probe in row.beside.values())
+        if count == row.predicted:
             return
-        row.predicted = len(known)
-        most, likely = self._predictor.outcomes(row, known)
+        row.predicted = count
+        most, likely = self._predictor.outcomes(row, known_guesses(row, known))
         for odds, outcome in likely:
             branch = row.open_branch(outcome, odds, most, withdraw=self.settings.everything)
             if branch is not None:
-                self._fill(row, branch)
-                self._publish_branch(row, branch, fresh=True)  # the key at least: the target can tell a miss by it
-        self.port.set_chosen(row.row, row.round, row.predicted, len(row.branches))
+                start_after(row, outcome.accepted, branch)
+                self._publisher.fill(row, branch)
+                self._publisher.branch(row, branch, fresh=True)  # the key at least: the target can tell a miss by it
+        self.port.set_chosen(row.row, row.round, positions_chosen(row, len(known)), len(row.branches))
 
     # -- what came out ------------------------------------------------------------------------------------------
 
@@ -304,12 +308,14 @@ class DraftWorker:
         for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
             if w.row.tree is not None:
                 learn(w.row, w.branch, guesses)
+            elif w.branch is not None and w.branch.probe:
+                learn_beside(w.branch, guesses)
             elif w.branch is None:
                 w.row.ranked.append(guesses)
                 if token_and_law is not None:
-                    self._tail_token(w.row, *token_and_law)
+                    self._tail_token(w.row, guesses, *token_and_law)
                 elif not guesses.tokens and position == w.row.length + len(w.row.proposal):
-                    self._give_up(w.row)
+                    self._publisher.give_up(w.row)
             elif token_and_law is not None:
                 self._branch_token(w.row, w.branch, guesses, *token_and_law)
             else:
@@ -318,33 +324,21 @@ class DraftWorker:
             send_tree(self.port, row, PENDING_INDEX, self.settings)
             self._tell(row)
 
-    def _tail_token(self, row: DraftRow, token: int, law: Law | None) -> None:
+    def _tail_token(self, row: DraftRow, guesses: Guesses, token: int, law: Law | None) -> None:
         assert row.waiting is not None
         row.proposal.append(token)
+        row.guessed.append(guesses)
         if law is not None:
             row.laws.append(law)
-        self._fill(row)
-        self._publish_proposal(row, row.waiting)
-
-    def _fill(self, row: DraftRow, branch: Branch | None = None) -> bool:
-        """Tokens that a grammar makes certain take no pass; whether there were any."""
-        if self.settings.rejection:  # a token that no pass has drawn has no law that could travel
-            return False
-        return row.fill_forced(self.settings.lookahead, branch)
+        self._publisher.fill(row)
+        self._publisher.proposal(row, row.waiting)
 
     def _go_without(self, row: DraftRow) -> None:
         """There is no room for a row: it holds no pages meanwhile, and the target neither asks nor waits for it."""
         row.let_go()
         self._tell(row)
         if row.waiting != row.given_up:
-            self._give_up(row)
-
-    def _give_up(self, row: DraftRow) -> None:
-        """Nothing that the draft's head knows may come, or there is no room: the target need not wait for more."""
-        row.given_up = row.waiting
-        if row.waiting is not None:
-            kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
-            self.port.publish(row.row, PENDING_INDEX, Entry(row.waiting, tuple(row.proposal), kind | LAST), fresh=True)
+            self._publisher.give_up(row)
 
     def _branch_token(self, row: DraftRow, branch: Branch, guesses: Guesses, token: int, law: Law | None) -> None:
         branch.ranked.append(guesses)
@@ -353,32 +347,8 @@ class DraftWorker:
         if law is not None:
             branch.laws.append(law)
         else:
-            self._fill(row, branch)
-            self._publish_branch(row, branch, fresh=False)
-
-    def _publish_branch(self, row: DraftRow, branch: Branch, *, fresh: bool) -> None:
-        entry = Entry(row.key(branch.accepted, branch.bonus), tuple(branch.tokens), FIRST_ENTRY)
-        self.port.publish(row.row, branch.index, entry, fresh=fresh)
-
-    def _answer(self, row: DraftRow) -> None:
-        """First answer to a pending outcome: what is there already, or (rejection) that there is nothing."""
-        key = row.waiting
-        assert key is not None
-        if len(row.proposal) < row.wanted and not row.missing():
-            self._give_up(row)  # a branch that could not go on
-        elif row.proposal:
-            self._publish_proposal(row, key, first=True)
-        elif self.settings.rejection:
-            self.port.publish(row.row, PENDING_INDEX, Entry(key, (), MISS_ANSWER), fresh=True)
-
-    def _publish_proposal(self, row: DraftRow, key: Key, *, first: bool = False) -> None:
-        if self.settings.rejection:
-            start = 0 if first else len(row.proposal) - 1
-            for depth in range(start, len(row.proposal)):
-                self.port.publish_laws(row.row, depth, *row.laws[depth])
-        kind = FIRST_ENTRY if row.covered or not self.settings.rejection else MISS_ANSWER
-        fresh = first or len(row.proposal) == 1
-        self.port.publish(row.row, PENDING_INDEX, Entry(key, tuple(row.proposal), kind), fresh=fresh)
+            self._publisher.fill(row, branch)
+            self._publisher.branch(row, branch, fresh=False)
 
     def _tell(self, row: DraftRow) -> None:
         self.port.set_row(
@@ -396,5 +366,5 @@ class DraftWorker:
         self._open_branches(row)
         if row.short:
             return row.round
-        growing = any(row.unfinished(branch, self.settings.lookahead) for branch in row.branches.values())
+        growing = any(row.unfinished(branch, self.settings.lookahead) for branch in row.growing)
         return -1 if growing else row.round

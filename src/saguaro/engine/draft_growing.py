@@ -23,8 +23,8 @@ SIBLINGS = 8
 
 
 def siblings(settings: Configure) -> int:
-    """Guesses of a position that a tree may take."""
-    return min(settings.tree, SIBLINGS)
+    """Guesses of a position that a tree may take which is grown."""
+    return 0 if settings.branches else min(settings.tree, SIBLINGS)
 
 
 def plant(row: DraftRow, settings: Configure) -> None:

@@ -7,8 +7,9 @@ Positions, with L = committed length and d = length of the proposal:
 
 `kv` counts the leading tail positions whose keys and values are right. `ranked[j]` holds the candidates for position
 L + j, best first, so ranked[0..d] predict the outcomes (k, t*) of the round (Section 4.1); `after_hit` says whether the
-proposal under verification came from the cache. While the target waits the row may grow a `tree` in loose slots;
-the one under verification has the `shape` that the target took of it.
+proposal under verification came from the cache, and `guessed` holds what its tokens were drawn from. While the target
+waits the row may grow a `tree` in loose slots; the one under verification has the `shape` that the target took of it.
+Of a chain with siblings `proposal` is the trunk, and nodes `beside` it run in loose slots.
 
 A draft that reads the target's hidden states (`taps`) has slots one position earlier, and what it ran on its own states
 it runs again once the target's are there: `kv` goes back to the committed length of the round before, while `held`
@@ -23,7 +24,7 @@ import math
 import torch
 
 from saguaro.algorithm.odds import Guesses
-from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.algorithm.proposal_tree import ProposalTree, shaped
 from saguaro.config import MAX_BUDGET
 from saguaro.drafting.drawer import Law
 from saguaro.engine.branch import Branch
@@ -57,6 +58,8 @@ class DraftRow:
         self.proposal: list[int] = []
         self.shape: ProposalTree | None = None
         self.tree: RowTree | None = None
+        self.beside: dict[int, Branch] = {}
+        self.guessed: list[Guesses] = []
         self.laws: list[Law] = []
         self.ranked: list[Guesses] = []
         self.predicted = -1
@@ -96,14 +99,25 @@ class DraftRow:
         pairs = zip(self.ranked, self.proposal, strict=False)
         return math.prod(guesses.of(token) for guesses, token in pairs)
 
+    @property
+    def growing(self) -> list[Branch]:
+        """Branches, and nodes beside the trunk that give branches their beginning."""
+        return [*self.beside.values(), *self.branches.values()]
+
+    def on_trunk(self, node: int) -> int:
+        """Tokens of the proposal on the way to a node of what is under verification; of a chain all of them."""
+        return node if self.shape is None else self.shape.along(node)
+
+    def after(self, branch: Branch) -> list[int]:
+        """The tokens of a branch and those between them and the committed ones."""
+        return [*self.proposal[: branch.shared], *branch.path, branch.bonus, *branch.tokens]
+
     def draw(self, position: int, branch: Branch | None = None) -> Draw:
         """How the token at an absolute position is drawn, after the tail or after a branch."""
         options, prompt = self.admit.sampling, self.admit.prompt_length
         if not options.edited:
             return Draw(options, position)
-        tail = self.proposal
-        if branch is not None:
-            tail = [*tail[: branch.accepted], branch.bonus, *branch.tokens]
+        tail = self.proposal if branch is None else self.after(branch)
         tokens = [*self.tokens, *tail]
         allowed = None if self.grammar is None else self.grammar.allowed(tail[: position - self.length])
         return Draw(options, position, tokens[:prompt], tokens[prompt:position], allowed)
@@ -111,25 +125,8 @@ class DraftRow:
     def unfinished(self, branch: Branch, deepest: int) -> bool:
         """Whether a branch may still grow."""
         depth = len(branch.tokens)
-        fits = self.length + branch.accepted + depth < self.max_positions
+        fits = self.length + branch.before + depth < self.max_positions
         return depth < deepest and fits and not branch.ended
-
-    def fill_forced(self, deepest: int, branch: Branch | None = None) -> bool:
-        """Tokens that the grammar makes certain join a branch, or the proposal that the target waits for, without a
-        pass; whether there were any.
-        """
-        if self.grammar is None or (branch is None and self.waiting is None):
-            return False
-        if branch is None:
-            found = self.grammar.forced(self.proposal, self.wanted - len(self.proposal))
-            self.proposal += found
-            return bool(found)
-        tail = [*self.proposal[: branch.accepted], branch.bonus, *branch.tokens]
-        most = min(deepest, self.max_positions - self.length - branch.accepted) - len(branch.tokens)
-        found = self.grammar.forced(tail, most)
-        branch.tokens += found
-        branch.ranked += [Guesses([token], [1.0], [0.0]) for token in found]
-        return bool(found)
 
     def key(self, accepted: int, bonus: int) -> Key:
         """The tag of an entry for an outcome of the round under verification."""
@@ -138,10 +135,9 @@ class DraftRow:
     def missing(self) -> list[int]:
         """Tokens of tail and proposal that have no keys and values yet."""
         known = self.kv - self.length
-        proposal = self.proposal if self.shape is None else []  # what is kept of a tree has run in slots of its own
         if known >= 0:
-            return proposal[known:]
-        return self.tokens[self.kv :] + proposal
+            return self.proposal[known:]
+        return self.tokens[self.kv :] + self.proposal
 
     def due(self) -> list[int]:
         """The missing tokens that can run now: all, or as far as there are taps or states of the tokens before."""
@@ -197,35 +193,35 @@ class DraftRow:
         Raises:
             ProtocolError: when the message speaks of another length than ours, or of more tokens than were proposed.
         """
-        if message.base != self.length or message.accepted > len(self.proposal):
+        nodes = len(self.proposal) if self.shape is None else len(self.shape)
+        if message.base != self.length or message.accepted > nodes:
             raise ProtocolError(
                 f"outcome ({message.accepted}, {message.bonus}) at length {message.base} does not fit a row of length "
-                f"{self.length} with {len(self.proposal)} proposed tokens."
+                f"{self.length} with {nodes} proposed tokens."
             )
         key = self.key(message.accepted, message.bonus)
-        path = self.proposal[: message.accepted]
-        if self.shape is not None:
-            path = list(self.shape.tokens_to(message.accepted))
+        path, start, ran = self._accepted(message.accepted)
         end = self.length + len(path)
         branch = self.branches.pop((message.accepted, message.bonus), None)
-        ran = [] if self.tree is None else self.tree.slots_of(path)
         self.drop_branches()
-        self.kv, self.held = min(self.kv, end), min(self.held, end)
-        moved = self._move_in(ran)
+        self.kv, self.held = min(self.kv, start), min(self.held, start)
+        moved = self._move_in(start, ran)
         committed = [*path, message.bonus]
         self.tokens += committed
         if self.grammar is not None:
             self.grammar.commit(committed)
-        self.proposal, self.laws, self.ranked, self.shape = [], [], [], None
+        self.proposal, self.guessed, self.laws, self.ranked, self.shape = [], [], [], [], None
         self.predicted = -1
         self.short = False
         self.covered = branch is not None and bool(branch.tokens)
         self.drawn_for = None
+        shape, proposal = shaped(message.tokens, message.parents)
         if branch is not None:
-            wanted = branch.tokens[: message.wanted] if message.pending else list(message.tokens)
-            moved = self._adopt(branch, wanted, end)
+            more = self._adopt(branch, branch.tokens[: message.wanted] if message.pending else proposal, end)
+            moved = moved[0] + more[0], moved[1] + more[1]
         elif not message.pending:
-            self.proposal = list(message.tokens)
+            self.proposal = proposal
+        self.shape = shape
         if self.taps is not None:
             self._refresh(message.base, end)
         self.after_hit = message.source == "hit"
@@ -240,6 +236,7 @@ class DraftRow:
         common = common_prefix(proposal, branch.tokens)
         self.proposal = proposal
         self.laws = branch.laws[:common]
+        self.guessed = branch.ranked[: len(proposal)]
         self.drawn_for = (branch.accepted, branch.bonus)
         reach = self.kv if self.taps is None else self.held
         usable = min(len(branch.slots), common + 1) if reach == end else 0
@@ -248,7 +245,7 @@ class DraftRow:
         if usable and not self._room(end + usable):
             sources = []
         targets = self.table.slots(end - self.shift, end + len(sources) - self.shift)
-        if sources or self.taps is None:
+        if reach == end and (sources or self.taps is None):
             self.kv = self.held = end + len(sources)
         self.ranked = self.ranked[: len(sources)]
         self.reserve.give_back(branch.slots)
@@ -263,19 +260,33 @@ class DraftRow:
         self.kv = min(self.kv, base)
         self.ranked = []
 
-    def _move_in(self, ran: list[int]) -> tuple[list[int], list[int]]:
-        """Nodes of a tree that ran and were accepted become the row's tail. Returns slots to copy."""
-        if not ran or self.kv != self.length or not self._room(self.length + len(ran)):
+    def _accepted(self, node: int) -> tuple[list[int], int, list[int]]:
+        """The tokens of an accepted path, the position from which on it is not in the tail, and the slots of what ran
+        there.
+        """
+        if self.shape is None:
+            return self.proposal[:node], self.length + node, []
+        path, nodes, along = list(self.shape.tokens_to(node)), self.shape.path(node), self.shape.along(node)
+        if self.tree is not None:
+            return path, self.length, self.tree.slots_of(path)
+        ran = [self.beside[each].slots[0] for each in nodes[along:] if each in self.beside and self.beside[each].slots]
+        return path, self.length + along, ran
+
+    def _move_in(self, start: int, ran: list[int]) -> tuple[list[int], list[int]]:
+        """Nodes of a tree that ran and were accepted become the row's tail from `start` on. Returns slots to copy."""
+        if not ran or self.kv != start or not self._room(start + len(ran)):
             return [], []
-        self.kv = self.held = self.kv + len(ran)
-        return ran, self.table.slots(self.length, self.kv)
+        self.kv = self.held = start + len(ran)
+        return ran, self.table.slots(start, self.kv)
 
     def take(self, message: Taken) -> None:
         """The end of a pending wait: `message.tokens` is the proposal."""
-        self.shape = ProposalTree(message.tokens, message.parents) if message.parents else None
-        common = common_prefix(list(message.tokens), self.proposal)
+        self.shape, proposal = shaped(message.tokens, message.parents)
+        if self.tree is not None:
+            proposal = []  # what is kept of a tree that was grown has run in slots of its own
+        common = common_prefix(proposal, self.proposal)
         self.after_hit = message.source == "hit"
-        self.proposal = list(message.tokens)
+        self.proposal = proposal
         self.laws = self.laws[:common]
         self.kv, self.held = min(self.kv, self.length + common), min(self.held, self.length + common)
         self.ranked = self.ranked[: common + 1]
@@ -285,11 +296,11 @@ class DraftRow:
 
     def drop_branches(self) -> None:
         """Give the slots of all branches back, and those of a tree."""
-        for branch in self.branches.values():
+        for branch in self.growing:
             self.reserve.give_back(branch.slots)
         if self.tree is not None:
             self.reserve.give_back(list(self.tree.slots.values()))
-        self.branches, self.tree = {}, None
+        self.branches, self.beside, self.tree = {}, {}, None
         self.used = 0
         self.predicted = -1
 
@@ -377,7 +388,7 @@ class DraftRow:
 
     def release(self) -> None:
         """Give everything back."""
-        self.branches = {}
+        self.branches, self.beside = {}, {}
         self.file(whole=True)
         self.table.release()
         self.reserve.release()

@@ -56,7 +56,7 @@ def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) ->
     runs one at a time.
     """
     due = branch.due() if row.taps is None else branch.due()[:1]
-    shared = row.length + branch.accepted
+    shared = row.length + branch.shared
     pages = row.table.pages[: pool.pages_for(shared)]
     taken: list[int] = []
     for _ in due:
@@ -68,8 +68,8 @@ def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) ->
             row.short = True
             return []
         taken.append(slot)
-    own = [*branch.slots, *taken]
-    first = len(branch.slots)
+    own = [*branch.lead, *branch.slots, *taken]
+    first = len(own) - len(taken)
     spans = [
         Span([token], shared + i, pages, [own[i]], 0, shared=shared, own=tuple(own[:i]))
         for i, token in enumerate(due, start=first)
@@ -91,8 +91,8 @@ def due_at(work: Work, position: int) -> Due | None:
     the target waits for it.
     """
     row, branch = work.row, work.branch
-    if row.tree is not None:
-        return None  # it is grown from guesses alone
+    if row.tree is not None or (branch is not None and branch.probe):
+        return None  # guesses are all that is wanted
     if branch is not None:
         return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
     depth = len(row.proposal)
@@ -106,8 +106,9 @@ def outdated(work: Work, news: Decided | None) -> bool:
     if news is None:
         return False
     if work.branch is not None:
-        return (work.branch.accepted, work.branch.bonus) != (news.accepted, news.bonus)
-    return work.span.start >= news.base + news.accepted
+        wanted = (news.accepted, work.branch.bonus if work.branch.probe else news.bonus)
+        return (work.branch.accepted, work.branch.bonus) != wanted
+    return work.span.start >= news.base + work.row.on_trunk(news.accepted)
 
 
 def worth_running(

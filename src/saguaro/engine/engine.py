@@ -18,9 +18,9 @@ from saguaro.engine.build import build_draft, build_target
 from saguaro.engine.interface import ALONE_ROWS, STEP_ROWS, VERIFY_ROWS, Engine
 from saguaro.engine.launch import Worker, wait_any
 from saguaro.engine.placement import Promised, better, busy, promised, remember
-from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan
 from saguaro.engine.sequence import Submission
+from saguaro.engine.settings import Settings
 from saguaro.engine.supervise import DraftSupervisor
 from saguaro.engine.target import Event
 from saguaro.engine.trace import ProcessTrace

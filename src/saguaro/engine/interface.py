@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from saguaro.algorithm.rounds import EndedRound
-from saguaro.config import MODES, NO_TREES, check_changes, check_sizes, fan_out_lists
+from saguaro.config import MODES, NO_TREES, TREE_MODES, check_changes, check_sizes, fan_out_lists
 from saguaro.drafting.fallbacks import FALLBACKS
 from saguaro.engine.adapt import plan_sd, plan_ssd
 from saguaro.engine.alarm import Alarm
 from saguaro.engine.build import settings_of, tree_settings
 from saguaro.engine.eagle3 import NO_TREE
-from saguaro.engine.proposing import Settings
 from saguaro.engine.resolve import Plan, check_fan_out, with_measured
 from saguaro.engine.sequence import Submission
+from saguaro.engine.settings import Settings
 from saguaro.engine.target import Event, Failure
 from saguaro.engine.totals import Totals
 from saguaro.engine.trace import ProcessTrace
@@ -124,7 +124,7 @@ class Engine(ABC):
             changes["fallback"] = "adaptive" if changes["fallback"] == "auto" else changes["fallback"]
             FALLBACKS.get(changes["fallback"])  # refused here, not in a worker
         if "tree" in changes:
-            if changes["tree"] and self.plan.mode != "sd":
+            if changes["tree"] and self.plan.mode not in TREE_MODES:
                 raise ConfigError(NO_TREES)
             if changes["tree"] and self.plan.taps:
                 raise ConfigError(NO_TREE)

@@ -142,9 +142,12 @@ class Estimates:
         """The draft was idle: what is known of its acceptance is old."""
         self._draft.unsure()
 
-    def verified(self, proposed: int, accepted: int, kind: Kind = DRAFTED) -> None:
-        """One row's outcome, of a proposal of the draft (hit or neural) or of another source; each learns alone."""
-        self.answers.verified(kind[0], accepted + 1)
+    def verified(self, proposed: int, accepted: int, kind: Kind = DRAFTED, *, tokens: int | None = None) -> None:
+        """One row's outcome, of a proposal of the draft (hit or neural) or of another source; each learns alone.
+
+        `tokens` of the round, where siblings of a chain gave some that are not of the chain.
+        """
+        self.answers.verified(kind[0], accepted + 1 if tokens is None else tokens)
         if proposed and kind[0] not in BY_DRAFT:
             self._of(kind).verified(proposed, accepted)
         if not proposed or kind[0] not in BY_DRAFT:

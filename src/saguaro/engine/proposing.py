@@ -13,19 +13,19 @@ import functools
 import logging
 import time
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from saguaro.algorithm.choosing_fallback import Way
 from saguaro.algorithm.proposal_tree import ProposalTree
 from saguaro.algorithm.suffix_index import Corpus
 from saguaro.algorithm.terms import DraftLaw, PointMassLaw
-from saguaro.config import FanOut, fan_out_lists
 from saguaro.engine.choosing import Chooser, Open
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.misses import Lookup, answered, look_up
 from saguaro.engine.reading import LOCKSTEP_SECONDS, DraftReader
 from saguaro.engine.sequence import Proposed, Sequence
+from saguaro.engine.settings import Settings, told
 from saguaro.engine.trace import Ring
 from saguaro.engine.tree_choice import TreeChoice
 from saguaro.models.grammar import MOST_FORCED
@@ -34,31 +34,6 @@ from saguaro.protocol.session import Session
 from saguaro.transport.base import Entry, TargetPort
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What may change between rounds. With a lookahead of 0 the draft is told of every outcome and does nothing.
-
-    `fan_out` is as in `EngineConfig`. Without `branches` nothing is cached (SD). Among `gears` the engine chooses while
-    it runs, and it plans what is `auto` anew (`engine/shifting.py`); the proposer looks at neither. Proposals are trees
-    of at most `tree` nodes, or chains with 0; with `prune` only as many nodes are verified as pay (SD only).
-    """
-
-    lookahead: int = 0
-    budget: int = 0
-    fan_out: FanOut = "none"
-    branches: bool = False
-    fallback: str = "neural"
-    lockstep: bool = False
-    rejection: bool = False
-    saguaro_c: float = 1.0
-    adapt_depth: bool = True
-    gears: tuple[str, ...] = ()
-    auto_lookahead: bool = False
-    auto_budget: bool = False
-    tree: int = 0
-    prune: bool = False
 
 
 class Proposer:
@@ -103,21 +78,7 @@ class Proposer:
 
     def _tell_settings(self) -> None:
         """Send the settings when they differ from what the draft knows."""
-        s = self.settings
-        lists = fan_out_lists(s.fan_out)
-        message = Configure(
-            lookahead=s.lookahead,
-            rejection=s.rejection,
-            branches=s.branches,
-            saguaro_c=s.saguaro_c,
-            budget=s.budget,
-            everything=s.lockstep,
-            listed=len(lists[0]) if lists else 0,
-            fan_out=s.fan_out if isinstance(s.fan_out, str) else "listed",
-            tokens=tuple(count for each in lists for count in each),
-            tree=s.tree,
-            prune=s.prune,
-        )
+        message = told(self.settings)
         if message != self._told:
             self._told = message
             self._send(message)
@@ -211,6 +172,8 @@ class Proposer:
             s.proposed.wait_seconds, s.proposed.waits = seconds, (depth, pending, handover)
             if o is not None:
                 s.proposed.lookup = answered(o.lookup, s.proposed.source, found=o.found)
+                if o.verified is not None and o.verified.beside_trunk:
+                    self.trees.ended_beside(o.found)
         self._mean_depth = sum(len(s.proposed.tokens) for s in rows) / len(rows)
         self.waited["handover"] += handover
         self.waited["rounds"] += 1
@@ -241,7 +204,10 @@ class Proposer:
         # A whole proposal in the cache says that its draft lives, and nothing has to be waited for.
         o.ready = self.port.caught_up(s.row, s.request) and (0 < o.limit == o.cached or self.reader.lives())
         prepares = self.settings.branches and self.settings.lookahead > 0
-        o.lookup = look_up(self.port, s.row, key, found=o.found) if prepares else s.proposed.lookup
+        if prepares:
+            o.lookup = look_up(self.port, s.row, key, found=o.found)._replace(accepted=len(s.tokens) - base - 1)
+        else:
+            o.lookup = s.proposed.lookup
         return o
 
     def _ask(self, opened: list[Open]) -> list[Open]:
@@ -295,19 +261,35 @@ class Proposer:
             proposal = next(p for name, p, level in o.offers if (name, level) == o.way.kind).cut(depth)
             tokens, law = proposal.tokens, proposal.law
         certain = min(len(tokens), len(o.forced))
-        s.proposed = Proposed(tokens, source, len(tokens), law, forced=certain, grade=grade)
+        s.proposed = self._sprout(o, Proposed(tokens, source, len(tokens), law, forced=certain, grade=grade))
         if o.asked:
-            self._send(Taken(s.request, o.key.round, source, tokens))
+            self._taken(o)
         else:
-            self._decide(o, source, tokens)
+            self._decide(o, source)
 
-    def _decide(self, o: Open, source: str, tokens: tuple[int, ...] = (), *, wanted: int | None = None) -> None:
-        """Tell the draft; with `wanted` the tokens are still to come from it."""
+    def _sprout(self, o: Open, chain: Proposed) -> Proposed:
+        """The chain from an entry with those of its siblings that pay."""
+        settings, siblings = self.settings, o.entry.siblings if o.entry is not None else ()
+        if not (settings.tree and settings.branches and siblings and chain.source in ("hit", "neural")):
+            return chain
+        most = min(settings.tree, o.sequence.fits) - len(chain.tokens)
+        tree = self.trees.beside(chain.tokens, siblings, most=most, prune=settings.prune)
+        return chain if tree is None else replace(chain, tokens=tree.tokens, tree=tree)
+
+    def _taken(self, o: Open) -> None:
+        """Tell the draft, which was asked, what is proposed."""
+        p = o.sequence.proposed
+        self._send(Taken(o.key.request, o.key.round, p.source if p.tokens else "none", p.tokens, p.parents))
+
+    def _decide(self, o: Open, source: str, *, wanted: int | None = None) -> None:
+        """Tell the draft the outcome and what is proposed; with `wanted` the tokens are still to come from it."""
         key, pending = o.key, wanted is not None
         if self.trace is not None:
             self.trace.sent(time.monotonic(), key.request, key.round)
+        tokens, parents = ((), ()) if pending else (o.sequence.proposed.tokens, o.sequence.proposed.parents)
         count = len(tokens) if wanted is None else wanted
-        self._send(Decided(key.request, key.round, key.base, key.accepted, key.bonus, source, pending, count, tokens))
+        outcome = (key.request, key.round, key.base, key.accepted, key.bonus)
+        self._send(Decided(*outcome, source, pending, count, tokens, parents))
 
     def _settle(self, o: Open) -> None:
         """Wait for a pending row, then say what was taken."""
@@ -332,11 +314,14 @@ class Proposer:
             s.proposed.law = PointMassLaw()
         elif self.settings.rejection and tokens:
             s.proposed.law = self.reader.law(s.row, len(tokens))
+        if entry is not None:
+            o.entry = entry
+            s.proposed = self._sprout(o, s.proposed)
         # What passes between the draft's writing and our seeing it is hand-over, not waiting for the draft.
         now = time.monotonic()
         ended = min(now, max(began, self.port.status().answered)) if tokens and not self.port.local else now
         self._waited(o, began, ended, wanted=wanted)
-        self._send(Taken(s.request, o.key.round, source if tokens else "none", tokens))
+        self._taken(o)
 
     def _enough(self, o: Open, entry: Entry) -> bool:
         """Whether an entry ends the wait for it: it is as deep as wanted, or a tree whose next level does not pay."""
@@ -356,7 +341,7 @@ class Proposer:
         tree = self.trees.cut(whole, entry.reach, most=s.fits, levels=o.way.depth, prune=self.settings.prune)
         source = "neural" if len(tree) else "none"
         s.proposed = Proposed(tree.tokens, source, tree.levels, pending=True, tree=tree if len(tree) else None)
-        self._send(Taken(s.request, o.key.round, source, tree.tokens, tree.parents))
+        self._taken(o)
 
     def _waited(self, o: Open, began: float, ended: float, *, wanted: int) -> None:
         """The target has waited for the draft."""

@@ -63,7 +63,7 @@ class DraftReader:
         """Drop what no honest draft sends."""
         if entry is None:
             return None
-        if any(not 0 <= token < self.vocab for token in entry.tokens):
+        if any(not 0 <= token < self.vocab for token in (*entry.tokens, *(each.token for each in entry.siblings))):
             self.garbled += 1
             if self.garbled == 1:
                 log.warning(

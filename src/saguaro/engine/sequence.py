@@ -61,6 +61,22 @@ class Proposed:
     node: int = 0
 
     @property
+    def parents(self) -> tuple[int, ...]:
+        """Those of a tree's tokens; none of a chain's."""
+        return () if self.tree is None else self.tree.parents
+
+    @property
+    def beside_trunk(self) -> bool:
+        """Whether the verification ended at a node beside the trunk."""
+        return self.tree is not None and self.node > self.tree.trunk
+
+    def rejected(self, node: int) -> tuple[int, ...]:
+        """What the chain, or the trunk, had from the first token that was rejected on; `node` as in an outcome."""
+        if self.tree is None:
+            return self.tokens[node:]
+        return self.tokens[node : self.tree.trunk] if node <= self.tree.trunk else ()
+
+    @property
     def levels(self) -> int:
         """Tokens that may be accepted at most."""
         return len(self.tokens) if self.tree is None else self.tree.levels
@@ -70,6 +86,13 @@ class Proposed:
         if self.tree is None:
             return min(accepted + 1, len(self.tokens))
         return accepted + bool(self.tree.children[self.node])
+
+    def on_trunk(self, accepted: int) -> tuple[int, int]:
+        """`tried` and `accepted` of the trunk alone."""
+        if self.tree is None:
+            return self.tried(accepted), accepted
+        along = self.tree.along(self.node)
+        return min(along + 1, self.tree.trunk), along
 
 
 @dataclass(slots=True)

@@ -15,8 +15,9 @@ from typing import Any
 
 from saguaro.engine.gears import Gears, Round
 from saguaro.engine.metrics import Estimates
-from saguaro.engine.proposing import Proposer, Settings
+from saguaro.engine.proposing import Proposer
 from saguaro.engine.sequence import Sequence
+from saguaro.engine.settings import Settings
 from saguaro.theory.acceptance import expected_by_depth
 from saguaro.theory.rates import MAX_PLANNED_LOOKAHEAD, StepTimes, promise, sd_rate, ssd_rate
 from saguaro.theory.step_times import time_for
@@ -35,8 +36,8 @@ def in_gear(gear: str | None, base: Settings) -> Settings:
     """The settings of a gear; None and the gear that the settings describe leave them as they are."""
     if gear == "ar":
         return replace(base, lookahead=0, branches=False, fan_out="none", budget=0, tree=0)
-    if gear == "sd" and base.branches:
-        return replace(base, branches=False, fan_out="none", budget=0, fallback="neural")
+    if gear == "sd" and base.branches:  # its draft works elsewhere, and grows no trees
+        return replace(base, branches=False, fan_out="none", budget=0, fallback="neural", tree=0)
     return base
 
 

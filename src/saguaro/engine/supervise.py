@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from saguaro.algorithm.rounds import EndedRound
+from saguaro.algorithm.siblings import MAX_SIBLINGS
 from saguaro.engine.launch import Worker
 from saguaro.engine.resolve import Plan
 from saguaro.engine.trace import ProcessTrace
@@ -89,7 +90,8 @@ class DraftSupervisor:
         width = plan.vocab if plan.config.verification == "rejection" else 0
         ring = max(RING_BYTES, 8 * plan.config.max_batch * plan.max_model_len)  # every row joins twice, at full length
         ring += TAP_PASSES * 2 * plan.tap_width * plan.config.max_step_tokens
-        shape = MailboxShape(plan.config.max_batch, MAX_ENTRIES, MAX_TOKENS, width, self._generation, ring)
+        rows = plan.config.max_batch
+        shape = MailboxShape(rows, MAX_ENTRIES, MAX_TOKENS, width, self._generation, ring, MAX_SIBLINGS)
         descriptor = create(shape)
         worker = Worker("draft", plan.draft.device, (plan, descriptor, shape), (descriptor,))
         self.current = DraftProcess(worker, descriptor, shape, MailboxTarget(descriptor, shape))

@@ -25,9 +25,10 @@ from saguaro.algorithm.suffix_index import Corpus
 from saguaro.config import MAX_LOOKAHEAD
 from saguaro.engine.adapt import measure_rows
 from saguaro.engine.metrics import Estimates, Pace
-from saguaro.engine.proposing import Proposer, Settings
+from saguaro.engine.proposing import Proposer
 from saguaro.engine.scheduler import Limits, Scheduler, Work
 from saguaro.engine.sequence import Proposed, RoundReport, Sequence, Submission
+from saguaro.engine.settings import Settings
 from saguaro.engine.shifting import Shifting
 from saguaro.engine.taps import TapSender
 from saguaro.engine.target_trace import trace_answers, trace_pass
@@ -218,7 +219,10 @@ class TargetWorker:
         """What an outcome says of the draft; an idle one, and what a grammar makes certain, say nothing."""
         if s.proposed.forced or not s.prefilled or not self.proposer.settings.lookahead:
             return
-        self.estimates.verified(s.proposed.tried(accepted), accepted, (s.proposed.source, s.proposed.grade))
+        p, tried, kept = s.proposed, s.proposed.tried(accepted), accepted
+        if self.proposer.settings.branches:  # how deep a chain is worth waiting for is a matter of chains
+            tried, kept = p.on_trunk(accepted)
+        self.estimates.verified(tried, kept, (p.source, p.grade), tokens=accepted + 1)
         if self._looked and s.admitted:
             self.estimates.looked_up(s.proposed.source == "hit")
 

@@ -1,4 +1,5 @@
-"""How much of a draft's proposal tree is worth its time: whether to wait for the next level, and which nodes to verify.
+"""How much of a proposal tree is worth its time: whether to wait for the next level of one that the draft grows, which
+nodes to verify, and which siblings of a chain.
 
 The criterion is that of `algorithm/waiting.py`: a second is worth `rate` tokens. Must not know: channels, clocks.
 Tests: tests/engine/test_tree_choice.py, tests/lossless/test_trees.py.
@@ -11,8 +12,10 @@ from collections.abc import Sequence as Rows
 from itertools import accumulate
 
 from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.algorithm.siblings import Sibling, likeliest, with_siblings
 from saguaro.algorithm.waiting import choose_depth
-from saguaro.engine.metrics import Estimates
+from saguaro.engine.answers import MEMORY, Mean
+from saguaro.engine.metrics import PRIOR_WEIGHT, Estimates
 
 
 class TreeChoice:
@@ -23,6 +26,7 @@ class TreeChoice:
     def __init__(self, estimates: Estimates) -> None:
         self._estimates = estimates
         self.rows, self.others = 1, 0
+        self._found_beside = Mean()
 
     def suffices(self, tree: ProposalTree, reach: Rows[float], *, wanted: int, step_seconds: float) -> bool:
         """Whether a tree that may get more levels, up to `wanted`, is taken as it is. A pass of the draft takes
@@ -46,6 +50,35 @@ class TreeChoice:
 
         verify_seconds = seconds if prune else None
         return pruned(tree, reach, most=most, levels=levels, verify_seconds=verify_seconds, rate=self._rate())
+
+    def beside(
+        self, tokens: tuple[int, ...], siblings: Rows[Sibling], *, most: int, prune: bool
+    ) -> ProposalTree | None:
+        """The chain with the likeliest of its siblings: as many as there is room for, or with `prune` as many as pay;
+        None where that is none.
+
+        The depth of the chain was chosen before, and does not look at what was drawn; siblings may.
+        """
+        ordered = likeliest(tokens, siblings)[: max(0, most)]
+        if prune and ordered:
+            gain, first = self._gain(), self.others + len(tokens) + 1
+            expected = list(accumulate((gain * each.reach for each in ordered), initial=0.0))
+            seconds = [self._estimates.verify_seconds(first + count) for count in range(len(ordered) + 1)]
+            ordered = ordered[: choose_depth([0.0] * len(seconds), seconds, expected, self._rate())]
+        return with_siblings(tokens, ordered) if ordered else None
+
+    def ended_beside(self, found: bool) -> None:
+        """A verification ended at a sibling, and the outcome was in the cache or not."""
+        self._found_beside.add(found)
+
+    def _gain(self) -> float:
+        """Tokens that a sibling gives when it is accepted: one, less what later rounds lose where its outcome is less
+        often in the cache. As a bonus token it is taken to be prepared for: the draft's likeliest guesses are.
+        """
+        seen = self._found_beside.count
+        known = PRIOR_WEIGHT * self._estimates.hit_rate + min(seen, MEMORY) * self._found_beside.value
+        found = known / (PRIOR_WEIGHT + min(seen, MEMORY))
+        return 1.0 - self._estimates.answers.worth() * (1.0 - found)
 
     def _rate(self) -> float:
         """Tokens a second of the batch as it is now, in the long run."""

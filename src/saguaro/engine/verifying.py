@@ -12,7 +12,7 @@ import torch
 
 from saguaro.algorithm import sampling, verify, verify_tree
 from saguaro.algorithm.proposal_tree import ProposalTree
-from saguaro.algorithm.terms import Outcome, Proposal
+from saguaro.algorithm.terms import DenseLaw, Outcome, Proposal
 from saguaro.engine.sequence import Sequence
 from saguaro.execution.sampler import draw_tokens, edit_rows_, filters
 
@@ -57,15 +57,20 @@ def _on_tree(logits_JV: torch.Tensor, own: list[int], s: Sequence, tree: Proposa
 
 
 def _tree_rejection(logits_JV: torch.Tensor, s: Sequence, tree: ProposalTree) -> Outcome:
-    """Nodes of the draft's trees are certain, given what precedes them; a row that holds NaN ends without a token."""
+    """Nodes of a tree that was grown are certain, given what precedes them, and so are siblings of a chain whose own
+    tokens were drawn; a row that holds NaN ends without a token.
+    """
     if bool(torch.isnan(logits_JV).any()):
         return Outcome(0, sampling.BROKEN_ROW)
     own = s.submission.sampling
     accept, residual = verify_tree.tree_uniforms(
         own.seed, own.choice, position=len(s.tokens), round_number=s.round, tree=tree
     )
-    p_JV = sampling.law(logits_JV, *filters(own))
-    return verify_tree.verify_tree_rejection(p_JV, tree, accept_uniforms=accept, residual_uniforms=residual)
+    p_JV, law = sampling.law(logits_JV, *filters(own)), s.proposed.law
+    laws = dict(enumerate(law.q_KV)) if isinstance(law, DenseLaw) else None
+    return verify_tree.verify_tree_rejection(
+        p_JV, tree, laws, accept_uniforms=accept, residual_uniforms=residual, first_only=True
+    )
 
 
 def _rejection(logits_JV: torch.Tensor, s: Sequence) -> list[int]:

@@ -1,8 +1,8 @@
 """The messages of the conversation and their bytes, both directions in one file (DESIGN D3).
 
 Every message is one frame: `magic, version, kind, length`, then a fixed struct, then token ids as int32 (`Admit` has
-the sampling options between them, as JSON with its length; `Configure` the name of the policy; a `Taken` that is a tree
-has the parents of its tokens behind them; `Taps` ends in hidden states as bfloat16). A frame of another
+the sampling options between them, as JSON with its length; `Configure` the name of the policy; a proposal that is a
+tree has the parents of its tokens behind them; `Taps` ends in hidden states as bfloat16). A frame of another
 version, an unknown kind, a wrong length or a value out of range is a `ProtocolError`. Rounds count from 0 (prefill).
 Must not know: who sends, how bytes move.
 Tests: tests/protocol/test_messages.py.
@@ -19,7 +19,7 @@ from saguaro.algorithm import options
 from saguaro.algorithm.options import Sampling
 from saguaro.errors import ProtocolError
 
-VERSION = 6
+VERSION = 7
 MAGIC = 0x5347
 HEADER = struct.Struct("<HBBI")
 LENGTH = struct.Struct("<I")
@@ -51,15 +51,15 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Outcome (k, t*) of round `round`, and the proposal of the next round. Of a proposal tree `accepted` is the node
-    where the walk ended.
+    """Outcome (k, t*) of round `round`, and the proposal of the next round, with `parents` where it is a tree. Of a
+    proposal tree `accepted` is the node where the walk ended.
 
     `base` is the committed length before this outcome. With `pending`, `tokens` are not decided yet: the draft goes
     on with what it has for this outcome (or drafts anew) up to `wanted` tokens, until `Taken` says what was used.
     """
 
     KIND: ClassVar[int] = 2
-    BODY: ClassVar[struct.Struct] = struct.Struct("<QIIIiBBB")
+    BODY: ClassVar[struct.Struct] = struct.Struct("<QIIIiBBBB")
     request: int
     round: int
     base: int
@@ -69,10 +69,11 @@ class Decided:
     pending: bool
     wanted: int
     tokens: tuple[int, ...]
+    parents: tuple[int, ...] = ()
 
     def _fields(self) -> tuple[object, ...]:
-        source = SOURCES.index(self.source)
-        return (self.request, self.round, self.base, self.accepted, self.bonus, source, self.pending, self.wanted)
+        own = (self.request, self.round, self.base, self.accepted, self.bonus, SOURCES.index(self.source))
+        return (*own, self.pending, self.wanted, bool(self.parents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,9 @@ class Configure:
 
     The draft chooses branches by the policy `fan_out`, at most `budget` of them. Counts given by hand are in `tokens`:
     the first `listed` of them for rounds after a hit, the others (if any) for rounds after a miss. With `everything` it
-    fills all branches, whatever they cost (lockstep). While the target waits it grows a tree of `tree` nodes instead of
-    a chain (0); with `prune` it leaves out nodes that cost more time than they are worth.
+    fills all branches, whatever they cost (lockstep). With `tree` its chains have siblings; a draft without branches
+    grows a tree of so many nodes instead, while the target waits, and with `prune` leaves out nodes that cost more time
+    than they are worth.
     """
 
     KIND: ClassVar[int] = 5
@@ -167,7 +169,7 @@ def encode(message: Message) -> bytes:
     if isinstance(message, Taps):
         body += message.values + b"\0" * (-len(message.values) % 4)
     else:
-        parents = message.parents if isinstance(message, Taken) else ()
+        parents = message.parents if isinstance(message, (Decided, Taken)) else ()
         body += array("i", (*message.tokens, *parents)).tobytes()
     return HEADER.pack(MAGIC, VERSION, message.KIND, len(body)) + body
 
@@ -212,7 +214,7 @@ def decode(frame: bytes) -> Message:
         values[5], values[8] = bool(values[5]), bool(values[8])
     if any(token < 0 for token in tokens):
         raise ProtocolError("a frame holds a negative token id.")
-    if kind == Taken.KIND and values.pop():
+    if kind in (Decided.KIND, Taken.KIND) and values.pop():
         half = len(tokens) // 2
         if len(tokens) % 2:
             raise ProtocolError("a frame holds a tree without a parent for each token.")

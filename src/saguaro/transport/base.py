@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from saguaro.algorithm.siblings import Sibling
 from saguaro.protocol.messages import Message
 
 
@@ -34,8 +35,11 @@ class Entry:
     """A proposal for an outcome, as deep as it was when it was read. `kind` is FIRST_ENTRY or MISS_ANSWER,
     and LAST where no more will come.
 
-    A proposal tree has the parent of each of its tokens, and how likely each is reached, in falling order; it is whole
-    when it comes, and comes over `local` ports only.
+    `siblings` are other guesses for places of the chain, with their parents: each further token of the chain may bring
+    some. Those behind its last token belong to one that is still on its way.
+
+    A proposal tree that was grown while the target waits has the parent of each of its tokens, and how likely each is
+    reached, in falling order; it is whole when it comes, and comes over `local` ports only.
     """
 
     key: Key
@@ -43,6 +47,7 @@ class Entry:
     kind: int = 1
     parents: tuple[int, ...] = ()
     reach: tuple[float, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
 
 
 class Chosen(NamedTuple):

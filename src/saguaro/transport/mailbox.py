@@ -1,10 +1,12 @@
 """Target and draft in two processes of one host: a fixed piece of shared memory (DESIGN D3).
 
-    header │ ring: messages target → draft │ row states │ entries [row][index] │ laws [row][depth][V] (rejection)
+    header │ ring: messages target → draft │ row states │ entries [row][index] │ siblings of the entries' tokens
+           │ laws [row][depth][V] (rejection)
 
 The memory has no name (memfd): it is gone with the last process that maps it, however that process ends. One side
 writes each field. A record's tokens are written before the depth that counts them, its depth is zeroed before its tag
-changes, and the reader checks the tag again after reading: a record that changes meanwhile is simply not seen.
+changes, and the reader checks the tag again after reading: a record that changes meanwhile is simply not seen. The
+same holds for siblings and their count.
 Aligned 4- and 8-byte stores are single stores, and x86 keeps their order; on machines that do not, the native
 release and acquire operations order them. Must not know: models, policies, clocks other than for time-outs.
 Tests: tests/conformance/test_transports.py, tests/processes/.
@@ -17,12 +19,13 @@ import os
 import select
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from saguaro.algorithm.siblings import Sibling
 from saguaro.errors import ProtocolError
 from saguaro.protocol.messages import FIRST_ENTRY, HEADER, Message, decode, encode
 from saguaro.transport.base import Chosen, DraftStatus, Entry, Key
@@ -32,6 +35,8 @@ TAG = 9
 bonus.
 """
 TAG_BYTES, RECORD_HEAD, TIMES = struct.Struct("<7i"), struct.Struct("<2i"), struct.Struct("<5d")
+COUNT, SIBLING = struct.Struct("<i"), struct.Struct("<iif")
+"""Parent, token and reach of a sibling; before the first of a record stands their count."""
 POSITION_BITS = 16
 """A row state: request, caught up, full round, and what was chosen: round, positions and branches in one store."""
 OUTCOME, OUTCOME_AT = struct.Struct("<3i"), 16
@@ -45,7 +50,9 @@ DROWSY_AFTER, DROWSY_POLL_SECONDS = 0.2, 5e-3
 
 @dataclass(frozen=True)
 class MailboxShape:
-    """Sizes agreed by both sides before the memory is made. `law_width` is 0 when no laws travel."""
+    """Sizes agreed by both sides before the memory is made. `law_width` is 0 when no laws travel, `siblings` how many
+    an entry may have.
+    """
 
     rows: int
     entries: int
@@ -53,17 +60,24 @@ class MailboxShape:
     law_width: int
     generation: int
     ring_bytes: int = 1 << 20
+    siblings: int = 0
 
     def sizes(self) -> list[int]:
-        """Bytes of header, ring, row states, entries, laws; each rounded up to a page of memory."""
+        """Bytes of header, ring, row states, entries, siblings, laws; each rounded up to a page of memory."""
         sizes = [
             128,
             self.ring_bytes,
             self.rows * 32,
             self.rows * self.entries * (TAG + self.tokens) * 4,
+            self.rows * self.entries * self.siblings_bytes,
             self.rows * self.tokens * self.law_width * 4,
         ]
         return [-(-size // 4096) * 4096 for size in sizes]
+
+    @property
+    def siblings_bytes(self) -> int:
+        """Bytes of the siblings of an entry and their count."""
+        return 4 + SIBLING.size * self.siblings
 
 
 class Mailbox:
@@ -78,8 +92,9 @@ class Mailbox:
         for size in shape.sizes():
             parts.append(np.frombuffer(self._map, dtype=np.uint8, count=size, offset=offset))
             offset += size
-        header, self._ring, rows, entries, laws = parts
+        header, self._ring, rows, entries, _, laws = parts
         self._ring_start, self._entries_start = shape.sizes()[0], sum(shape.sizes()[:3])
+        self._siblings_start = sum(shape.sizes()[:4])
         # What the target looks at between two verifications is read through memoryviews: its caches are cold then, and
         # numpy's scalars touch much more code. `_cursor`: bytes written by the target, bytes read by the draft.
         self._cursor = memoryview(self._map)[:16].cast("Q")
@@ -92,6 +107,10 @@ class Mailbox:
         self._entries = entries[:count].view(np.int32).reshape(shape.rows, shape.entries, width)
         count = shape.rows * shape.tokens * shape.law_width * 4
         self._laws = laws[:count].view(np.float32).reshape(shape.rows, shape.tokens, shape.law_width)
+
+    def _siblings_at(self, record: int) -> int:
+        """Where in memory the siblings of a record are; records count through all rows."""
+        return self._siblings_start + record * self.shape.siblings_bytes
 
     def close(self) -> None:
         """Drop the views; the memory goes when both sides have."""
@@ -142,9 +161,19 @@ class MailboxTarget(Mailbox):
         depth, kind = RECORD_HEAD.unpack_from(self._map, at - 8)
         count = min(max(depth, 0), self.shape.tokens)
         tokens = struct.unpack_from(f"<{count}i", self._map, at - 8 + 4 * TAG)
+        siblings = self._siblings(at) if self.shape.siblings else ()
         if self._map[at : at + len(tag)] == tag and (tokens or kind != FIRST_ENTRY):
-            return Entry(key, tokens, kind)
+            return Entry(key, tokens, kind, siblings=siblings)
         return None
+
+    def _siblings(self, at: int) -> tuple[Sibling, ...]:
+        """Those of the record whose tag is at `at`."""
+        start = self._siblings_at((at - 8 - self._entries_start) // (4 * (TAG + self.shape.tokens)))
+        count = min(COUNT.unpack_from(self._map, start)[0], self.shape.siblings)
+        if count <= 0:
+            return ()
+        own = self._map[start + COUNT.size : start + COUNT.size + count * SIBLING.size]
+        return tuple(Sibling(*each) for each in SIBLING.iter_unpack(own))
 
     def _tag(self, key: Key) -> bytes:
         low, high = key.request & 0x7FFFFFFF, key.request >> 31
@@ -236,19 +265,28 @@ class MailboxDraft(Mailbox):
 
     def publish(self, row: int, index: int, entry: Entry, fresh: bool) -> None:
         if entry.parents:
-            raise ProtocolError("a record of the mailbox has no room for a proposal tree.")
+            raise ProtocolError("a record of the mailbox holds a chain and its siblings, no other proposal tree.")
         record = self._entries[row, index]
+        siblings_at = self._siblings_at(row * self.shape.entries + index)
         if fresh:
             key = entry.key
             record[0] = 0
+            COUNT.pack_into(self._map, siblings_at, 0)
             record[1] = entry.kind
             low, high = key.request & 0x7FFFFFFF, key.request >> 31
             record[2:TAG] = (self.shape.generation, low, high, key.round, key.base, key.accepted, key.bonus)
         count = len(entry.tokens)
         record[TAG : TAG + count] = entry.tokens
+        if entry.siblings:
+            self._publish_siblings(siblings_at, entry.siblings[: self.shape.siblings])
         if count:  # the key of a branch answers nobody
             self._times[3] = time.monotonic()
         record[0] = count
+
+    def _publish_siblings(self, start: int, siblings: Sequence[Sibling]) -> None:
+        for number, each in enumerate(siblings):
+            SIBLING.pack_into(self._map, start + COUNT.size + number * SIBLING.size, *each)
+        COUNT.pack_into(self._map, start, len(siblings))
 
     def publish_laws(self, row: int, depth: int, law_S: torch.Tensor, ids_S: torch.Tensor | None = None) -> None:
         record, count = self._laws[row, depth], law_S.shape[0]
@@ -293,7 +331,7 @@ def create(shape: MailboxShape) -> int:
 
 def pair() -> tuple[MailboxTarget, MailboxDraft]:
     """A connected pair of ends in one process, for the conformance test."""
-    shape = MailboxShape(rows=4, entries=8, tokens=8, law_width=16, generation=1)
+    shape = MailboxShape(rows=4, entries=8, tokens=8, law_width=16, generation=1, siblings=4)
     descriptor = create(shape)
     try:
         return MailboxTarget(descriptor, shape), MailboxDraft(descriptor, shape)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from saguaro.algorithm.odds import Guesses, likely_outcomes
+from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.algorithm.siblings import tree_outcomes
 from saguaro.algorithm.terms import Outcome
 from saguaro.theory.evidence import Evidence, RunningEvidence
 
@@ -52,6 +54,15 @@ class FanOutPolicy(ABC):
             counts: what `counts` gave for d.
         """
         return likely_outcomes(guesses, sent, counts[: len(guesses)])
+
+    def choose_on_tree(
+        self, guesses: Mapping[int, Guesses], tree: ProposalTree, budget: int, counts: Sequence[int]
+    ) -> list[tuple[float, Outcome]]:
+        """`choose` where a proposal tree is under verification: guesses after its nodes, as far as they are known.
+
+        After a node as many as after a token of a chain that stands as deep.
+        """
+        return tree_outcomes(guesses, tree, lambda node: counts[min(len(tree.path(node)), len(counts) - 1)])
 
 
 def guesses_needed(policy: FanOutPolicy, lookahead: int, budget: int, evidence: RunningEvidence) -> int:

@@ -7,10 +7,12 @@ Must not know: engines. Tests: tests/conformance/test_fan_out.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from saguaro.algorithm.fan_out.ranked import Ranked
 from saguaro.algorithm.odds import Guesses, best_outcomes, softmax
+from saguaro.algorithm.proposal_tree import ProposalTree
+from saguaro.algorithm.siblings import best_tree_outcomes
 from saguaro.algorithm.terms import Outcome
 
 
@@ -21,4 +23,14 @@ class TokenTree(Ranked):
         self, guesses: Sequence[Guesses], sent: Sequence[int], budget: int, counts: Sequence[int]
     ) -> list[tuple[float, Outcome]]:
         """See `FanOutPolicy.choose`."""
-        return best_outcomes([each._replace(odds=softmax(each.scores)) for each in guesses], sent, budget)
+        return best_outcomes([_plain(each) for each in guesses], sent, budget)
+
+    def choose_on_tree(
+        self, guesses: Mapping[int, Guesses], tree: ProposalTree, budget: int, counts: Sequence[int]
+    ) -> list[tuple[float, Outcome]]:
+        """See `FanOutPolicy.choose_on_tree`."""
+        return best_tree_outcomes({node: _plain(each) for node, each in guesses.items()}, tree, budget)
+
+
+def _plain(guesses: Guesses) -> Guesses:
+    return guesses._replace(odds=softmax(guesses.scores))
