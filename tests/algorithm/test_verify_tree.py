@@ -70,35 +70,41 @@ def middles(boundaries):
 
 
 @settings(max_examples=40, deadline=None)
-@given(trees(most=3, vocab=3), st.integers(0, 2**32), st.booleans())
-def test_over_all_its_numbers_it_is_the_outcome_law(tree, seed, certain):
+@given(trees(most=3, vocab=3), st.integers(0, 2**32), st.sampled_from(["certain", "drawn", "first"]))
+def test_over_all_its_numbers_it_is_the_outcome_law(tree, seed, kind):
     """Each number matters only by the part of (0, 1) that it lies in; all combinations of parts are summed."""
-    p_JV = random_laws(seed, (len(tree) + 1, 3))
-    laws = None if certain else {node: random_laws(seed + 1 + node, (3,), holes=0.0) for node in range(len(tree) + 1)}
+    p_JV, how = random_laws(seed, (len(tree) + 1, 3)), {"first_only": kind == "first"}
+    laws = (
+        None
+        if kind == "certain"
+        else {node: random_laws(seed + 1 + node, (3,), holes=0.0) for node in range(len(tree) + 1)}
+    )
     found = torch.zeros_like(p_JV)
     cuts = [set() for _ in range(len(tree))]
     for node, children in enumerate(tree.children):
-        _note_cuts(cuts, tree, children, p_JV[node], None if laws is None else laws[node])
+        _note_cuts(cuts, tree, children, p_JV[node], None if laws is None else laws[node], **how)
     for parts in itertools.product(*(middles(each) for each in cuts)):
         mass = 1.0
         for _, length in parts:
             mass *= length
         accept = [number for number, _ in parts]
         node = verify_tree_rejection(
-            p_JV, tree, laws, accept_uniforms=accept, residual_uniforms=[0.5] * (len(tree) + 1)
+            p_JV, tree, laws, accept_uniforms=accept, residual_uniforms=[0.5] * (len(tree) + 1), **how
         ).accepted
-        rest = tree_outcome_law(p_JV, tree, laws)[node]
+        rest = tree_outcome_law(p_JV, tree, laws, **how)[node]
         for number, length in middles((rest.cumsum(0) / rest.sum()).tolist()):
             outcome = verify_tree_rejection(
-                p_JV, tree, laws, accept_uniforms=accept, residual_uniforms=[number] * (len(tree) + 1)
+                p_JV, tree, laws, accept_uniforms=accept, residual_uniforms=[number] * (len(tree) + 1), **how
             )
             assert outcome.accepted == node
             found[outcome] += mass * length
-    assert torch.allclose(found, tree_outcome_law(p_JV, tree, laws), atol=1e-9)
+    assert torch.allclose(found, tree_outcome_law(p_JV, tree, laws, **how), atol=1e-9)
 
 
-def _note_cuts(cuts, tree, children, rest, q):
-    """Where the acceptance of each child changes, by the definition of a draw without replacement."""
+def _note_cuts(cuts, tree, children, rest, q, *, first_only):
+    """Where the acceptance of each child changes, by the definition of a draw without replacement (with `first_only`
+    siblings are certain).
+    """
     for child in children:
         token = tree.tokens[child - 1]
         law = torch.eye(3, dtype=torch.float64)[token] if q is None else q
@@ -107,7 +113,7 @@ def _note_cuts(cuts, tree, children, rest, q):
         rest = (rest - law).clamp_min(0)
         rest = rest / rest.sum() if rest.sum() > 0 else rest
         if q is not None:
-            q = without(q, token)
+            q = None if first_only else without(q, token)
 
 
 def test_children_without_replacement():

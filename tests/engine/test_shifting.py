@@ -75,6 +75,8 @@ def test_a_gear_is_nothing_but_settings() -> None:
     assert gear_of(in_gear("ar", SSD)) == "ar"
     assert gear_of(in_gear("sd", SSD)) == "sd"
     assert in_gear("sd", SSD).fallback == "neural"
+    assert in_gear("sd", replace(SSD, tree=7)).tree == 0  # its draft is elsewhere
+    assert in_gear("sd", Settings(lookahead=4, tree=7)).tree == 7
     assert in_gear("ssd", SSD) == in_gear(None, SSD) == SSD
 
 

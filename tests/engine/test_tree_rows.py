@@ -56,6 +56,15 @@ def test_what_a_round_compared() -> None:
     assert leaf.tried(3) == 3  # nothing was proposed after the leaf
     assert inner.tried(1) == 2
     assert leaf.levels == 3
+    sprout = ProposalTree((5, 2, 9, 7), (0, 1, 0, 1))  # a trunk of two, and a sibling of each
+    ended = [Proposed(sprout.tokens, tree=sprout, node=node) for node in range(5)]
+    assert [p.on_trunk(sprout.depths[p.node - 1] if p.node else 0) for p in ended] == [
+        (1, 0), (2, 1), (2, 2), (1, 0), (2, 1),
+    ]  # fmt: skip
+    assert [p.beside_trunk for p in ended] == [False, False, False, True, True]
+    assert [p.rejected(p.node) for p in ended] == [(5, 2), (2,), (), (), ()]
+    assert Proposed((4, 5, 6)).rejected(1) == (5, 6)
+    assert Proposed((4, 5)).on_trunk(1) == (2, 1)
     chain = Proposed((4, 5))
     assert [chain.tried(accepted) for accepted in range(3)] == [1, 2, 2]
 

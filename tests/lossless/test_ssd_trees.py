@@ -70,8 +70,8 @@ def test_tokens_equal_ar(kind: str, dtype: str, verification: str, shapes: tuple
 
 
 def test_siblings_take_a_walk_further_and_their_outcomes_are_prepared_for() -> None:
-    """The draft is wrong at every third place, with the right token as its second guess. A chain of one token gives three
-    tokens in two rounds then, one with siblings four.
+    """The draft is wrong at every third place, with the right token as its second guess. A chain of one token gives
+    three tokens in two rounds then, one with siblings four.
     """
     rounds = {}
     with opened("ssd", "float32", "loopback", drafter="close", fan_out=[12, 12], pacing="lockstep") as llm:
