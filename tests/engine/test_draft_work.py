@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from saguaro.algorithm.options import Sampling
+from saguaro.engine.draft_forced import fill_forced
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import branch_work, tail_work
 from saguaro.models.byte_tokenizer import ByteTokenizer
@@ -30,7 +31,7 @@ def test_certain_tokens_join_a_branch_and_run_together() -> None:
     r = row("ab(cde|cdf)g")
     branch = r.open_branch((0, ord("a")), 0.5, 4)
     assert branch is not None
-    assert r.fill_forced(4, branch)
+    assert fill_forced(r, 4, branch)
     assert branch.tokens == list(b"bcd")
     assert [guesses.odds for guesses in branch.ranked] == [[1.0]] * 3
     spans = [work.span for work in branch_work(r, branch, PagePool(4, 4), spare=0)]
@@ -44,7 +45,7 @@ def test_certain_tokens_join_a_branch_and_run_together() -> None:
     branch.slots += slots
     assert branch.due() == []
     branch.tokens.append(ord("f"))
-    assert not r.fill_forced(4, branch)  # it is as deep as it may get
+    assert not fill_forced(r, 4, branch)  # it is as deep as it may get
     assert not r.unfinished(branch, 4)
 
 
@@ -52,7 +53,7 @@ def test_a_branch_without_room_for_all_of_them_takes_nothing() -> None:
     r = row("abcdef", slots=4)
     branch = r.open_branch((0, ord("a")), 0.5, 4)
     assert branch is not None
-    r.fill_forced(4, branch)
+    fill_forced(r, 4, branch)
     assert branch_work(r, branch, PagePool(1, 4), spare=1) == []
     assert r.short
     assert len({r.reserve.take() for _ in range(5)} - {None}) == 4
@@ -62,7 +63,7 @@ def test_a_hit_on_tokens_that_never_ran_runs_them_as_the_tail() -> None:
     r = row("abcd[xy]")
     branch = r.open_branch((0, ord("a")), 0.5, 4)
     assert branch is not None
-    r.fill_forced(4, branch)
+    fill_forced(r, 4, branch)
     assert r.decide(Decided(1, 0, 3, 0, ord("a"), "hit", False, 4, tuple(b"bcd"))) == ([], [])
     work = tail_work(r, SETTINGS, 16)
     assert work is not None
@@ -75,16 +76,16 @@ def test_a_hit_on_tokens_that_never_ran_runs_them_as_the_tail() -> None:
 def test_while_the_target_waits_certain_tokens_join_the_proposal() -> None:
     r = row("ab(cde|cdf)g")
     r.decide(Decided(1, 0, 3, 0, ord("a"), "pending", True, 2, ()))
-    assert r.fill_forced(4)
+    assert fill_forced(r, 4)
     assert r.proposal == list(b"bc")  # as many as are wanted
-    assert not r.fill_forced(4)
+    assert not fill_forced(r, 4)
 
 
 def test_a_row_without_a_grammar_is_left_alone() -> None:
     r = DraftRow(Admit(1, 0, 0, 3, Sampling(temperature=0.0), (1, 2, 3)), PrefixCache(PagePool(16, 4)), 64)
     branch = r.open_branch((0, 5), 0.5, 4)
     assert branch is not None
-    assert not r.fill_forced(4, branch)
+    assert not fill_forced(r, 4, branch)
     assert branch.due() == [5]
     assert r.draw(4, branch).allowed is None
 

@@ -1,6 +1,7 @@
 """Tokens that a grammar makes certain: they join a branch, or the proposal that the target waits for, without a pass.
 
-Books only: no model, no channel, no clock. Tests: tests/lossless/test_grammar.py.
+Books only: no model, no channel, no clock. Tests: tests/engine/test_draft_work.py,
+tests/lossless/test_grammar.py.
 """
 
 from __future__ import annotations
