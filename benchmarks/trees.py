@@ -129,7 +129,7 @@ def ssd_main(options: argparse.Namespace) -> None:
             figures = (text(row[name]) for name in ("ratio", "hit_rate", "acceptance_length"))
             waits = (text(row[name], 1) for name in ("verify_ms", "target_wait_ms"))
             rows.append([temperature, row["lane"], speed(row), *figures, *waits])
-        known = {row["lane"]: row["ratio"] for row in lines if row["ratio"] is not None}
+        known = {row["lane"]: row["ratio"] for row in lines if row["lane"] != "AR"}
         automatic = known["siblings, auto"] / max(known.values())
         words.append(f"T {temperature}: the engine's own choice gave {automatic:.3f} of the best")
     note = (
