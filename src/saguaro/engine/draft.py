@@ -24,6 +24,7 @@ from saguaro.engine.adapt import measure_rows
 from saguaro.engine.branch import Branch
 from saguaro.engine.draft_beside import known_guesses, learn_beside, listed, look_beside, positions_chosen, start_after
 from saguaro.engine.draft_growing import learn, plant, send_tree, siblings, tree_work
+from saguaro.engine.draft_hints import Hints, add_hints
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, branch_work, due_at, outdated, tail_work, worth_running
 from saguaro.engine.predicting import Predictor
@@ -81,6 +82,7 @@ class DraftWorker:
         self._calibration = calibration
         self._configure(Configure(0, False, False, 1.0, 0, False))
         self.activity = Activity(trace)
+        self.hints = Hints()
 
     # -- one step -----------------------------------------------------------------------------------------------
 
@@ -113,7 +115,8 @@ class DraftWorker:
 
     def beat(self, step_started: float = 0.0) -> None:
         """Tell the target that the draft lives, and how long its steps take."""
-        self.port.beat(step_started, self.times.seconds(self._last_count), self.times_alone.seconds(1))
+        single = self.times_alone.seconds(1) / self.hints.tokens_a_pass
+        self.port.beat(step_started, self.times.seconds(self._last_count), single)
 
     def statistics(self) -> dict[str, Any]:
         """Counters, as plain values; `unspeculated` rows have no room here and go on without the draft."""
@@ -125,6 +128,7 @@ class DraftWorker:
             "unspeculated": sum(row.exhausted for row in self.rows.values()),
             "fan_out": list(self._predictor.full_counts(True)),
             "fan_out_after_miss": list(self._predictor.full_counts(False)),
+            "hints": {"run": self.hints.run, "right": self.hints.right},
             **self.activity.summary(),
         }
 
@@ -263,6 +267,9 @@ class DraftWorker:
             offered = worth_running(offered, work, self.times, self.times_alone)
         for row, branch in offered:
             work += branch_work(row, branch, self.pool, spare=len(self.rows))
+        waited_for = all(w.row.waiting is not None for w in work)
+        times = None if self.port.local else self.times_alone if waited_for else self.times
+        add_hints(self.hints, work, self.pool, deepest, spare=len(self.rows), times=times)
         return work
 
     def _open_branches(self, row: DraftRow) -> None:
@@ -300,29 +307,35 @@ class DraftWorker:
         laws_WV = self._drawer.laws(logits_WV, draws) if draws else None
         for w in work:
             if w.branch is None:
-                w.row.ran(len(w.span.tokens))
-            else:
+                w.row.ran(len(w.span.tokens) - w.hinted)
+            elif not w.hinted:
                 w.branch.slots.append(w.span.slots[0])
         due = [due_at(w, position) if g.tokens else None for (w, position), g in zip(owners, ranked, strict=True)]
         drawn = self._drawer.draw(laws_WV, draws, ranked, due, ids_V)
         for (w, position), guesses, token_and_law in zip(owners, ranked, drawn, strict=True):
-            if w.row.tree is not None:
-                learn(w.row, w.branch, guesses)
-            elif w.branch is not None and w.branch.probe:
-                learn_beside(w.branch, guesses)
-            elif w.branch is None:
-                w.row.ranked.append(guesses)
-                if token_and_law is not None:
-                    self._tail_token(w.row, guesses, *token_and_law)
-                elif not guesses.tokens and position == w.row.length + len(w.row.proposal):
-                    self._publisher.give_up(w.row)
-            elif token_and_law is not None:
-                self._branch_token(w.row, w.branch, guesses, *token_and_law)
-            else:
-                w.branch.ended = True
+            if self.hints.hold(w, position):
+                self._result(w, position, guesses, token_and_law)
+                self.hints.learn(w, position)
         for row in {id(w.row): w.row for w in work}.values():
             send_tree(self.port, row, PENDING_INDEX, self.settings)
             self._tell(row)
+
+    def _result(self, w: Work, position: int, guesses: Guesses, token_and_law: tuple[int, Law | None] | None) -> None:
+        """What a row of a pass gave for a position."""
+        if w.row.tree is not None:
+            learn(w.row, w.branch, guesses)
+        elif w.branch is not None and w.branch.probe:
+            learn_beside(w.branch, guesses)
+        elif w.branch is None:
+            w.row.ranked.append(guesses)
+            if token_and_law is not None:
+                self._tail_token(w.row, guesses, *token_and_law)
+            elif not guesses.tokens and position == w.row.length + len(w.row.proposal):
+                self._publisher.give_up(w.row)
+        elif token_and_law is not None:
+            self._branch_token(w.row, w.branch, guesses, *token_and_law)
+        else:
+            w.branch.ended = True
 
     def _tail_token(self, row: DraftRow, guesses: Guesses, token: int, law: Law | None) -> None:
         assert row.waiting is not None

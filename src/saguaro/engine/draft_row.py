@@ -25,6 +25,7 @@ import torch
 
 from saguaro.algorithm.odds import Guesses
 from saguaro.algorithm.proposal_tree import ProposalTree, shaped
+from saguaro.algorithm.suffix_index import SuffixIndex
 from saguaro.config import MAX_BUDGET
 from saguaro.drafting.drawer import Law
 from saguaro.engine.branch import Branch
@@ -55,6 +56,7 @@ class DraftRow:
         self.admit = admit
         self.grammar = grammar
         self.tokens = list(admit.tokens)
+        self.text = SuffixIndex()
         self.proposal: list[int] = []
         self.shape: ProposalTree | None = None
         self.tree: RowTree | None = None

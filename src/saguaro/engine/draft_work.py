@@ -21,11 +21,19 @@ from saguaro.theory.step_times import PassTimes
 
 @dataclass(slots=True)
 class Work:
-    """One span of a step and whose it is: the tail of a row, or one of its branches."""
+    """One span of a step and whose it is: the tail of a row, or one of its branches.
+
+    After it the row's text suggests `hint`, by a `match` of so many tokens. The last `hinted` tokens of a tail's span
+    are hints; a span of a branch is its hint number `hinted`, after the first `before` tokens (`draft_hints.py`).
+    """
 
     row: DraftRow
     branch: Branch | None
     span: Span
+    hint: int = -1
+    match: int = 0
+    hinted: int = 0
+    before: int = 0
 
 
 def tail_work(row: DraftRow, settings: Configure, chunk: int) -> Work | None:
@@ -60,9 +68,7 @@ def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) ->
     pages = row.table.pages[: pool.pages_for(shared)]
     taken: list[int] = []
     for _ in due:
-        slot = row.reserve.take()
-        if slot is None:
-            slot = _grow(row, pool, spare)
+        slot = loose_slot(row, pool, spare)
         if slot is None:
             row.reserve.give_back(taken)
             row.short = True
@@ -78,12 +84,15 @@ def branch_work(row: DraftRow, branch: Branch, pool: PagePool, *, spare: int) ->
     return [Work(row, branch, span) for span in spans]
 
 
-def _grow(row: DraftRow, pool: PagePool, spare: int) -> int | None:
-    """More loose slots for a row, when the pool has a page; the row's proposals shrink otherwise (DESIGN D5)."""
-    if pool.available <= spare:
-        return None
-    row.reserve.grow_by_page()
-    return row.reserve.take()
+def loose_slot(row: DraftRow, pool: PagePool, spare: int) -> int | None:
+    """A slot for a token of a branch. There are more when the pool has more than `spare` pages; the row's proposals
+    shrink otherwise (DESIGN D5).
+    """
+    slot = row.reserve.take()
+    if slot is None and pool.available > spare:
+        row.reserve.grow_by_page()
+        slot = row.reserve.take()
+    return slot
 
 
 def due_at(work: Work, position: int) -> Due | None:
@@ -94,9 +103,9 @@ def due_at(work: Work, position: int) -> Due | None:
     if row.tree is not None or (branch is not None and branch.probe):
         return None  # guesses are all that is wanted
     if branch is not None:
-        return Due(len(branch.tokens), row.round + 1, (branch.accepted, branch.bonus))
-    depth = len(row.proposal)
-    if row.waiting is None or position != row.length + depth or depth >= row.wanted:
+        return Due(len(branch.tokens) + work.hinted, row.round + 1, (branch.accepted, branch.bonus))
+    depth, drawn = position - row.length, len(row.proposal)
+    if row.waiting is None or not drawn <= depth <= drawn + work.hinted or depth >= row.wanted:
         return None
     return Due(depth, row.waiting.round + 1, row.drawn_for)
 
