@@ -221,7 +221,7 @@ class ProcessEngine(Engine):
             if self.supervisor is not None:
                 self.supervisor.check()
             left = deadline - time.monotonic()
-            if self._events or self.alarm.rang() or left <= 0:
+            if self._events or left <= 0 or self.alarm.rang():
                 break
             wait_any([self._target.pipe, self.alarm], min(left, 0.2))
         return self._hand_out()

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
+import uvloop
 
 from saguaro.async_llm import AsyncLLM
 from saguaro.server.app import build_app
@@ -42,7 +43,8 @@ def serve(llm: AsyncLLM, options: ServerOptions, listener: socket.socket, *, rea
     gc.collect()
     gc.freeze()
     try:
-        return asyncio.run(_Process(front, listener, ready).run())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Process(front, listener, ready).run())
     finally:
         front.close()
 
