@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from tests.models.eagle3_heads import head_tensors, write
 from saguaro.config import EngineConfig
 from saguaro.engine.resolve import resolve
 from saguaro.errors import ConfigError, SaguaroError, WeightsError
+from saguaro.models.borrowed import digest
 from saguaro.models.build import make_ops
-from saguaro.models.checkpoint import Checkpoint, open_checkpoint
+from saguaro.models.checkpoint import BORROWED, Checkpoint, open_checkpoint
 from saguaro.models.eagle3 import Eagle3Head, build_head
+from saguaro.models.eagle3_checkpoint import Eagle3Checkpoint, RenamedWeights
 from saguaro.models.eagle3_shape import Eagle3Shape, tap_layers
+from saguaro.models.weights.int8_rows import from_rows, to_rows
 
 TARGET = "toy:qwen3?seed=1&vocab=48&layers=8&hidden=32&head_dim=16"
 IDS = [3, 5, 40, 47]
@@ -47,6 +51,28 @@ def test_the_authors_layout(tmp_path: Path) -> None:
     assert model.ids_D is not None
     assert model.ids_D.tolist() == IDS
     assert torch.equal(model.weights.embedding_VH, target().weights().get("model.embed_tokens.weight"))
+
+
+def test_int8_rows_bind_a_head_to_its_target(tmp_path: Path) -> None:
+    """As `train-draft --eagle3 --stored int8` writes it."""
+    tensors, config = head_tensors(target().config, ids=IDS)
+    ids = {"d2t": tensors.pop("d2t")}
+    lender = {"target": "a toy", "digest": digest(target())}
+    folder = write(tmp_path, to_rows(tensors.items()) | ids, config | {BORROWED: lender})
+    head = open_checkpoint(folder, target=TARGET)
+    assert isinstance(head, Eagle3Checkpoint)
+    assert head.draft_ids() == IDS
+    stored = to_rows(tensors.items())
+    for name, value in RenamedWeights(head._raw).shapes().items():
+        assert value == tuple(head.weights().get(name).shape)
+    assert torch.equal(head.weights().get("model.norm.weight"), tensors["norm.weight"])
+    assert torch.equal(head.weights().get("fc.weight"), from_rows("fc.weight", stored))
+    assert built(folder).ids_D is not None
+    with pytest.raises(ConfigError, match="has the embedding of a toy .* has another one"):
+        open_checkpoint(folder, target=TARGET.replace("seed=1", "seed=2"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {BORROWED: {"target": "a toy"}}))
+    with pytest.raises(WeightsError, match="whose embedding"):
+        open_checkpoint(folder, target=TARGET)
 
 
 def test_other_layouts_are_the_same_head(tmp_path: Path) -> None:

@@ -125,6 +125,26 @@ def test_longer_chains_keep_acceptance_at_later_positions(made: tuple[Any, dict[
     assert later[1] > later[0] + 0.1
 
 
+@pytest.mark.slow
+def test_a_head_stored_as_int8_is_as_it_was_measured(made: tuple[Any, dict[str, Any]], tmp_path: Path) -> None:
+    asked, _ = made
+    asked.work.drop(STAGE)
+    train = replace(TRAINING, stored="int8", steps=20)
+    record = distil(replace(asked, train=train, out=tmp_path / "int8"), Heard())
+    assert record is not None
+    assert not (tmp_path / "int8" / "tokenizer.json").exists()
+    params = SamplingParams(max_tokens=12, ignore_eos=True)
+    with LLM(TARGET, **LONE) as llm:
+        wanted = [c.token_ids for c in llm.generate(HELD_OUT, params)]
+    with LLM(TARGET, str(tmp_path / "int8"), **{**LONE, "mode": "sd"}, lookahead=3) as llm:
+        found = llm.generate(HELD_OUT, params)
+    assert [c.token_ids for c in found] == wanted
+    accepted, compared = (sum(getattr(c.metrics, name) for c in found) for name in ("accepted", "verified"))
+    assert accepted > 0.3 * compared
+    with pytest.raises(ConfigError, match="it runs beside that model only"):
+        open_checkpoint(str(tmp_path / "int8"), target=TARGET.replace("seed=3", "seed=4"))
+
+
 def test_what_cannot_be_asked() -> None:
     target = open_checkpoint(TARGET)
     for source, train, word in (

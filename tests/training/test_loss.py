@@ -50,16 +50,18 @@ def test_kl_over_what_the_draft_can_say(some):
     torch.testing.assert_close(kl(logits[:, :4], laws_of(p, column_V=column_V)), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_gradient_in_pieces_is_the_gradient(monkeypatch, some):
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 0.0, 3.0, 0.5, 1.0, 2.0, 0.1])], ids=["even", "weighed"])
+def test_the_gradient_in_pieces_is_the_gradient(monkeypatch, some, weights):
     monkeypatch.setattr(loss, "CHUNK", 3)
     _, p = some
     generator = torch.Generator().manual_seed(1)
     start, head = (torch.randn(*size, generator=generator).requires_grad_() for size in ((7, 5), (9, 5)))
     laws = laws_of(p, k=6)
-    value = backward(start * 2, head, laws, compute=torch.float32)
+    value = backward(start * 2, head, laws, compute=torch.float32, weight_R=weights)
     found = [start.grad.clone(), head.grad.clone()]
     start.grad = head.grad = None
-    direct = kl((start * 2) @ head.T, laws).mean()
+    losses = kl((start * 2) @ head.T, laws)
+    direct = losses.mean() if weights is None else (losses * weights).sum() / weights.sum()
     direct.backward()
     assert value == pytest.approx(float(direct.detach()), rel=1e-5)
     for gradient, expected in zip(found, (start.grad, head.grad), strict=True):

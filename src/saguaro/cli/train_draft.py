@@ -28,6 +28,7 @@ from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place
 from saguaro.training.settings import (
     MEASURED_STATES,
     OWN_STATES,
+    OWN_WEIGHT,
     PRECISIONS,
     STORED,
     TRAINED,
@@ -137,6 +138,10 @@ def _add_model(parser: Parser) -> None:
         "--own-states", type=at_least_one, metavar="N",
         help="of a head: tokens in a row that it learns to draft by its own states; for SSD twice the lookahead "
         f"(default {OWN_STATES})",
+    )  # fmt: skip
+    group.add_argument(
+        "--own-weight", type=number, metavar="W",
+        help=f"of a head: what each further token in a row counts, beside the one before it (default {OWN_WEIGHT})",
     )  # fmt: skip
     group.add_argument(
         "--measured-states", type=at_least_one, metavar="N",

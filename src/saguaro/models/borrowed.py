@@ -55,6 +55,28 @@ def digest(target: Checkpoint) -> str:
     return found.hexdigest()
 
 
+def lender_of(directory: Path, config: Mapping[str, Any]) -> dict[str, str]:
+    """Name and digest of the target whose embedding a draft borrows.
+
+    Raises:
+        WeightsError: config.json does not say.
+    """
+    lender = config[BORROWED] if isinstance(config[BORROWED], dict) else {}
+    if not all(isinstance(lender.get(name), str) for name in ("target", "digest")):
+        raise WeightsError(f"{directory / 'config.json'} does not say whose embedding it borrows.")
+    return dict(lender)
+
+
+def check_lender(lender: Mapping[str, str], target: Checkpoint, *, source: str) -> None:
+    """Raise ConfigError where a target's embedding is not the one that a draft borrows."""
+    found = digest(target)
+    if found != lender["digest"]:
+        raise ConfigError(
+            f"the draft {source!r} has the embedding of {lender['target']} ({lender['digest'][:FEW]}), and the target "
+            f"{target.source!r} has another one ({found[:FEW]}); it runs beside that model only."
+        )
+
+
 class BorrowingCheckpoint(Checkpoint):
     """Layers of its own between the embedding and the head of a target.
 
@@ -76,16 +98,9 @@ class BorrowingCheckpoint(Checkpoint):
         self._directory = directory
         self._config = ModelConfig.from_json(config)
         self._target = target
-        lender = config[BORROWED] if isinstance(config[BORROWED], dict) else {}
-        if not all(isinstance(lender.get(name), str) for name in ("target", "digest")):
-            raise WeightsError(f"{directory / 'config.json'} does not say whose embedding it borrows.")
-        self._lender: dict[str, str] = dict(lender)
-        if target is not None and (found := digest(target)) != self._lender["digest"]:
-            raise ConfigError(
-                f"the draft {source!r} has the embedding of {self._lender['target']} "
-                f"({self._lender['digest'][:FEW]}), and the target {target.source!r} has another one ({found[:FEW]}); "
-                "it runs beside that model only."
-            )
+        self._lender = lender_of(directory, config)
+        if target is not None:
+            check_lender(self._lender, target, source=source)
 
     @property
     def config(self) -> ModelConfig:

@@ -328,10 +328,10 @@ def _open_directory(path: Path, source: str, lender: Callable[[], Checkpoint | N
         from saguaro.models.borrowed import BorrowingCheckpoint
         from saguaro.models.eagle3_checkpoint import Eagle3Checkpoint, is_head
 
+        if is_head(path, content):
+            return Eagle3Checkpoint(path, content, source=source, lender=lender)
         if BORROWED in content:
             return BorrowingCheckpoint(path, content, source=source, target=lender())
-        if is_head(path, content):
-            return Eagle3Checkpoint(path, content, source=source)
     return DirectoryCheckpoint(path, source=source)
 
 

@@ -4,25 +4,28 @@ The authors' layout (`midlayer.*`), SpecForge's (the same, or `layers.N.*`) and 
 `transformer_layer_config`) become one: the names of a decoder, with layer 0 twice as wide at its input. What config
 files get wrong is not taken from them: layers are counted, and the width of the taps is that of `fc`. The head's own
 config decides about rotary positions (base 10,000 where it is silent), never the target's, and its
-`max_position_embeddings` is a length of training, not a limit. Must not know: packing, engines.
+`max_position_embeddings` is a length of training, not a limit. Heads of our own may be stored as int8
+(`weights/int8_rows.py`); they name their target. Must not know: packing, engines.
 Tests: tests/models/test_eagle3_config.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.models.checkpoint import Checkpoint, check_tensors, file_digest, own_ids
+from saguaro.models.borrowed import check_lender, lender_of
+from saguaro.models.checkpoint import BORROWED, Checkpoint, check_tensors, file_digest, own_ids
 from saguaro.models.config import ModelConfig
 from saguaro.models.eagle3_shape import Eagle3Shape
 from saguaro.models.tokenizer import TextCodec
 from saguaro.models.vocabulary import Signature
+from saguaro.models.weights.int8_rows import Int8Rows
 from saguaro.models.weights.names import (
     DRAFT_TO_TARGET,
     EMBEDDING,
@@ -173,15 +176,37 @@ class RenamedWeights:
 
 
 class Eagle3Checkpoint(Checkpoint):
-    """A directory with an EAGLE-3 head. Its vocabulary is its target's."""
+    """A directory with an EAGLE-3 head. Its vocabulary is its target's.
 
-    def __init__(self, directory: Path, content: Mapping[str, Any], *, source: str) -> None:
+    Args:
+        directory: of the head.
+        content: of its config.json.
+        source: what the user wrote.
+        lender: opens the target beside which it is to run, if one is known.
+
+    Raises:
+        ConfigError: it names another target.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        content: Mapping[str, Any],
+        *,
+        source: str,
+        lender: Callable[[], Checkpoint | None] = lambda: None,
+    ) -> None:
         self.source = source
         self._directory = directory
+        self._int8 = BORROWED in content
+        if self._int8 and (target := lender()) is not None:
+            check_lender(lender_of(directory, content), target, source=source)
         self._config = read_config(content, RenamedWeights(self._raw).shapes())
 
     @cached_property
-    def _raw(self) -> SafetensorsWeights | PickledWeights:
+    def _raw(self) -> SafetensorsWeights | PickledWeights | Int8Rows:
+        if self._int8:
+            return Int8Rows(self._directory)
         if any(self._directory.glob("*.safetensors")):
             return SafetensorsWeights(self._directory)
         return PickledWeights(self._directory)

@@ -36,7 +36,9 @@ def stored_dtype(name: str) -> torch.dtype:
 
 
 def own_tensors(student: Student | HeadStudent) -> dict[str, torch.Tensor]:
-    """What a student that borrows its embedding keeps: layers and the last norm."""
+    """What a student that borrows its embedding keeps: layers and the last norm; all of a head."""
+    if isinstance(student, HeadStudent):
+        return student.state_dict()
     borrowed = borrowed_names(student.config)
     return {name: value for name, value in student.state_dict().items() if name not in borrowed}
 

@@ -105,21 +105,32 @@ class Lessons:
         rows: texts with laws. taps: of the same texts.
         column_V: the head's column of each of the target's tokens.
         own_states: steps of a chain.
+        weight: what a step counts, beside the one before it.
     """
 
     def __init__(
-        self, student: HeadStudent, rows: Rows, taps: TapTable, column_V: torch.Tensor, *, own_states: int
+        self,
+        student: HeadStudent,
+        rows: Rows,
+        taps: TapTable,
+        column_V: torch.Tensor,
+        *,
+        own_states: int,
+        weight: float,
     ) -> None:
         self._student, self._rows, self._taps = student, rows, taps
         self._column_V = column_V
-        self._own_states = own_states
+        self._own_states, self._weight = own_states, weight
 
     def learn(self, numbers: Sequence[int]) -> tuple[float, int]:
-        """Gradients of the mean KL over all steps of some rows; returns it, and the places that were learnt."""
+        """Gradients of the weighed mean KL over all steps of some rows; returns it, and the places that were learnt."""
         states, laws_R = _chains(self._student, self._rows, self._taps, numbers, self._own_states)
         laws = self._rows.corpus.laws(torch.cat(laws_R), self._column_V)
         hidden_RH = torch.cat(states)
-        loss = backward(hidden_RH, self._student.head_weight, laws, compute=self._student.compute)
+        weight_R = torch.cat([torch.full((len(each),), self._weight**step) for step, each in enumerate(states)])
+        loss = backward(
+            hidden_RH, self._student.head_weight, laws, compute=self._student.compute, weight_R=weight_R.to(hidden_RH)
+        )
         return loss, len(laws_R[0])
 
 

@@ -21,7 +21,7 @@ from saguaro.training.curve import Curve
 from saguaro.training.folder import DATA
 from saguaro.training.head import Lessons, first_tensors, head_config, head_json, measure_head
 from saguaro.training.head_student import HeadStudent
-from saguaro.training.settings import MEASURED_STATES, OWN_STATES
+from saguaro.training.settings import MEASURED_STATES, OWN_STATES, OWN_WEIGHT
 from saguaro.training.taps import TapTable, write_taps
 from saguaro.training.texts import HELD_OUT
 
@@ -78,7 +78,13 @@ def head_parts(
     def curve() -> Curve:
         return measure_head(student, greedy, sampled, column_V, steps=steps, rows_a_batch=rows_a_batch)
 
-    lessons = Lessons(student, *learnt, column_V, own_states=train.own_states or OWN_STATES)
+    lessons = Lessons(
+        student,
+        *learnt,
+        column_V,
+        own_states=train.own_states or OWN_STATES,
+        weight=OWN_WEIGHT if train.own_weight is None else train.own_weight,
+    )
     return HeadParts(student, lessons.learn, curve, head_json(config, dtype=train.stored))
 
 

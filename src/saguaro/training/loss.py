@@ -64,6 +64,7 @@ def backward(
     *,
     compute: torch.dtype,
     raise_N: torch.Tensor | None = None,
+    weight_R: torch.Tensor | None = None,
     pull_RH: torch.Tensor | None = None,
 ) -> float:
     """Mean KL of R positions; its gradient is added to all that `hidden_RH` and the head depend on.
@@ -76,9 +77,12 @@ def backward(
         laws: of those positions.
         compute: dtype of the products.
         raise_N: added to the logits (`sampled_head.py`).
+        weight_R: what each position counts in the mean; None is alike.
         pull_RH: a further gradient in the hidden states.
     """
     count = hidden_RH.shape[0]
+    share_R = (torch.ones(count) if weight_R is None else weight_R).to(hidden_RH)
+    share_R = share_R / share_R.sum()
     with torch.no_grad():
         weight_NH = head_NH.to(compute)
         slope_RH = torch.empty_like(hidden_RH)
@@ -91,8 +95,8 @@ def backward(
             if raise_N is not None:
                 logits_RN += raise_N
             losses_R, slope_RN = slopes(logits_RN, laws.part(part.start, part.stop))
-            total += float(losses_R.sum()) / count
-            slope_RN = slope_RN.div_(count).to(compute)
+            total += float(losses_R @ share_R[part])
+            slope_RN = slope_RN.mul_(share_R[part, None]).to(compute)
             slope_RH[part] = (slope_RN @ weight_NH).float()
             if slope_NH is not None:
                 slope_NH.addmm_(slope_RN.T, states_RH)

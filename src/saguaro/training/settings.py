@@ -14,12 +14,14 @@ TRAINED = ("layers", "head", "all")
 PRECISIONS = ("float32", "bfloat16")
 BORROWING = "int8"
 STORED = (*PRECISIONS, BORROWING)
-"""`int8` keeps the layers as int8 with a scale a row, and leaves embedding and head to the target."""
+"""`int8` keeps matrices as int8 with a scale a row; a small language model leaves embedding and head to the target."""
 TRAINING, PARTS = "training", 1000
 """Name of the last stage, and the parts that it is shown in."""
 DEFAULT_LAYERS = 4
 DEFAULT_EPOCHS = 4
 OWN_STATES, MEASURED_STATES = 4, 8
+OWN_WEIGHT = 0.8
+"""As published heads were trained: a token further on is reached less often."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,11 @@ class TrainSettings:
         clip: largest norm of a gradient.
         batch_tokens: tokens of a step.
         precision: of matrix products; weights and sums are float32.
-        stored: dtype of the tensors written; `int8` leaves embedding and head to the target (`models/borrowed.py`).
+        stored: dtype of the tensors written; with `int8` a language model leaves embedding and head to the target
+            (`models/borrowed.py`).
         eagle3: train an EAGLE-3 head instead of a small language model.
         own_states: of a head: tokens in a row that it learns to go on from its own states; None is OWN_STATES.
+        own_weight: of a head: what each further token in a row counts, beside the one before it; None is OWN_WEIGHT.
         measured_states: of a head: positions at which acceptance is measured; None is MEASURED_STATES.
 
     Raises:
@@ -108,6 +112,7 @@ class TrainSettings:
     stored: str = "bfloat16"
     eagle3: bool = False
     own_states: int | None = None
+    own_weight: float | None = None
     measured_states: int | None = None
 
     def __post_init__(self) -> None:
@@ -120,19 +125,19 @@ class TrainSettings:
         for name in ("draft_vocab", "head_rows", "texts", "steps", "epochs"):
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} must be 1 or more")
-        for name in ("own_states", "measured_states"):
+        for name in ("own_states", "measured_states", "own_weight"):
             value = getattr(self, name)
-            _require(value is None or 1 <= value <= 32, f"{name} must be in 1 ... 32")
+            least, most = (0, 1) if name == "own_weight" else (1, 32)
+            _require(value is None or least <= value <= most, f"{name} must be in {least} ... {most}")
             _require(value is None or self.eagle3, f"--{name.replace('_', '-')} is for heads; it needs --eagle3")
         _require(self.head_rows is None or self.trained == "layers", "--head-rows is for a head that does not learn")
-        if self.stored == BORROWING:
+        if self.stored == BORROWING and not self.eagle3:
             whole = self.trained == "layers" and self.draft_vocab is None
             _require(whole, "--stored int8 leaves embedding and head to the target; they must be whole and not learn")
         if self.eagle3:
             _require(self.trained == "layers", "--train is for language models; of an EAGLE-3 head all learns")
             _require(self.head_rows is None, "--head-rows is for language models; the head of an EAGLE-3 head learns")
             _require(not self.states, "--states is for language models; an EAGLE-3 head reads the target's states")
-            _require(self.stored != BORROWING, "--stored int8 is for language models; give bfloat16 or float32")
         _require(self.steps is None or self.epochs is None, "give --steps or --epochs, not both")
         _require(self.minutes is None or self.minutes > 0, "minutes must be above 0")
         _require(0 < self.data_share < 1, "data_share must be between 0 and 1")

@@ -1,6 +1,6 @@
 """Weights kept as int8 with one scale a row: a quarter of float32, for drafts that are handed on.
 
-    NAME         matrices int8 (rows, columns); vectors float32, as they are
+    NAME         matrices int8 (rows, columns); vectors float32, as they are; the map `d2t` int64
     NAME.scale   float32 (rows): row i of the matrix is NAME[i] * NAME.scale[i]
 
 All in one `model.safetensors`. Must not know: what the tensors mean. Tests: tests/models/test_borrowed.py.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from saguaro.errors import WeightsError
+from saguaro.models.weights.names import DRAFT_TO_TARGET
 from saguaro.models.weights.safetensors import SINGLE, read_header
 
 if TYPE_CHECKING:
@@ -53,13 +54,16 @@ class Int8Rows:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / SINGLE
+        self.files = [self._path]
         header = read_header(self._path)
         kinds = {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in header.items()}
         self._shapes = {name: shape for name, (_, shape) in kinds.items() if not name.endswith(SCALE)}
         for name, shape in self._shapes.items():
-            wanted = (
-                {name: ("F32", shape)} if len(shape) == 1 else {name: ("I8", shape), name + SCALE: ("F32", shape[:1])}
-            )
+            wanted = {name: ("F32", shape)}
+            if name == DRAFT_TO_TARGET:
+                wanted = {name: ("I64", shape)}
+            elif len(shape) > 1:
+                wanted = {name: ("I8", shape), name + SCALE: ("F32", shape[:1])}
             if any(kinds.get(each) != kind for each, kind in wanted.items()):
                 raise WeightsError(f"{self._path} does not hold {name} as int8 with a scale for each of its rows.")
         lost = [name for name in kinds if name.endswith(SCALE) and name.removesuffix(SCALE) not in kinds]
@@ -71,9 +75,11 @@ class Int8Rows:
         return self._shapes
 
     def get(self, name: str) -> torch.Tensor:
-        """The tensor as float32."""
+        """The tensor as float32; a map as it is."""
         from safetensors import safe_open
 
         with safe_open(self._path, framework="pt") as file:
+            if name == DRAFT_TO_TARGET:
+                return file.get_tensor(name)
             names = [name, name + SCALE] if len(self._shapes[name]) > 1 else [name]
             return from_rows(name, {each: file.get_tensor(each) for each in names})
