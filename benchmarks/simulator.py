@@ -4,10 +4,10 @@
 
 One command calibrates, measures and compares, in about twelve minutes. First the rounds of the prompts are recorded, as
 `saguaro calibrate` does, and what a round takes beside its passes is read from the trace of that (`calibrate/host.py`).
-Then one engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three
-budgets, prompt by prompt in turns; step times are measured again between any two prompts, since this machine's change
-from minute to minute. Each prompt is predicted by the step times around it (`simulate_engine`) from its recorded text,
-and a second time from laws alone, which is what a profile holds. Nothing is fitted to the speeds. Writes
+Then one engine in the paper's placement runs AR, SD and SSD over lookaheads 1 ... 4 and three budgets, prompt by prompt
+in turns; step times are measured again between any two prompts, since this machine's change from minute to minute. Each
+prompt is predicted by the step times around it (`simulate_engine`) from its recorded text and what that suggests to
+come next, and a second time from laws, which are what a profile holds. Nothing is fitted to the speeds. Writes
 results/simulator.json with all parts of a round, measured and predicted.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 from lanes import RESULTS, keep, log, pair, parser, prompts, seeded
 
 from saguaro import LLM, RequestMetrics
+from saguaro.algorithm.hints import hint_places
 from saguaro.algorithm.odds import candidates_listed
 from saguaro.algorithm.rounds import EndedRound, from_plain
 from saguaro.calibrate.host import HostWork, host_work
@@ -40,6 +41,8 @@ LONGEST = 6
 ROUNDS = 400
 """Simulated for each prompt, the same text over and over."""
 Times = dict[str, dict[int, float]]
+Places = list[list[tuple[int, int]]]
+"""Of each prompt, what its text suggests (`hint_places`)."""
 
 
 def settings() -> dict[str, Setting]:
@@ -119,16 +122,17 @@ def predict(
     rounds: Sequence[EndedRound],
     times: Sequence[Times],
     host: HostWork,
+    places: Places,
     *,
-    texts: int,
     longest: int,
 ) -> list[Simulated]:
     """A run for each prompt and repeat, from the first tokens of its own text."""
     listed = candidates_listed(setting.budget + 1)
     runs = []
     for turn, each in enumerate(times):
-        own = [one for one in rounds if one.request == turn % texts]
-        known = RecordedPair(own, listed=listed, ends=True, longest=longest, known=rounds)
+        number = turn % len(places)
+        own = [one for one in rounds if one.request == number]
+        known = RecordedPair(own, listed=listed, ends=True, longest=longest, known=rounds, hints=places[number])
         runs.append(simulate_engine(setting, costs(each, host), known, rounds=ROUNDS))
     return runs
 
@@ -177,12 +181,14 @@ def simulated_parts(runs: Sequence[Simulated]) -> dict[str, float | None]:
     }
 
 
-def by_laws(setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times], host: HostWork) -> float:
+def by_laws(
+    setting: Setting, rounds: Sequence[EndedRound], times: Sequence[Times], host: HostWork, places: Places
+) -> float:
     """Tokens/s from laws of all rounds, and step times of the middle of the run."""
     laws: Pair = LawfulPair(
         {"draft": evidence_of(walked(rounds, setting.lookahead)), "none": evidence_without_proposal(rounds)},
-        listed=candidates_listed(setting.budget + 1),
-    )
+        listed=candidates_listed(setting.budget + 1), hints=[place for each in places for place in each],
+    )  # fmt: skip
     whole = {
         name: {rows: median(each[name][rows] for each in times) for rows in values} for name, values in times[0].items()
     }
@@ -212,12 +218,13 @@ def compare(
     rounds: Sequence[EndedRound],
     times: Sequence[Times],
     host: HostWork,
+    places: Places,
 ) -> list[dict[str, Any]]:
     """Measured and predicted parts of every setting. `measured_parts`: of all requests, and the speed of `each`."""
     points = []
     for name, setting in settings().items():
         known = measured_parts[name]
-        runs = predict(setting, rounds, times, host, texts=options.num_prompts, longest=options.max_tokens)
+        runs = predict(setting, rounds, times, host, places, longest=options.max_tokens)
         predicted, speed = simulated_parts(runs), known["tokens_per_second"]
         points.append(
             {
@@ -225,7 +232,7 @@ def compare(
                 "measured": known,
                 "predicted": {**predicted, "each": [run.tokens_per_second for run in runs]},
                 "error": (predicted["tokens_per_second"] or 0.0) / speed - 1,
-                "error_by_laws": by_laws(setting, rounds, times, host) / speed - 1,
+                "error_by_laws": by_laws(setting, rounds, times, host, places) / speed - 1,
             }
         )
     return points
@@ -237,8 +244,9 @@ def write(
     rounds: Sequence[EndedRound],
     times: list[Times],
     host: HostWork,
+    places: Places,
 ) -> None:
-    """The record; with its `rounds`, `times` and `host` the predictions can be made again."""
+    """The record; with its `rounds`, `times`, `host` and `hints` the predictions can be made again."""
     errors = [abs(one["error"]) for one in points]
     columns = [
         "setting", "tokens/s", "predicted", "error", "error by laws alone", "round, ms", "predicted ",
@@ -251,7 +259,17 @@ def write(
         f"error {100 * median(errors):.1f} %, largest {100 * max(errors):.1f} %"
     )
     plain = [json.dumps(each.plain()) for each in rounds]
-    keep("simulator", columns, table(points), note, points=points, times=times, rounds=plain, host=asdict(host))
+    keep(
+        "simulator",
+        columns,
+        table(points),
+        note,
+        points=points,
+        times=times,
+        rounds=plain,
+        host=asdict(host),
+        hints=places,
+    )
 
 
 def main() -> None:
@@ -265,8 +283,8 @@ def main() -> None:
         rounds = [from_plain(json.loads(each)) for each in record_["rounds"]]
         times = [numbered(each) for each in record_["times"]]
         speeds = {one["setting"]: one["measured"] for one in record_["points"]}
-        host = HostWork(**record_["host"])
-        write(options, compare(options, speeds, rounds, times, host), rounds, times, host)
+        host, places = HostWork(**record_["host"]), record_["hints"]
+        write(options, compare(options, speeds, rounds, times, host, places), rounds, times, host, places)
         return
     texts = prompts(options.prompts, options.num_prompts)
     recording, host = recorded(options, texts)
@@ -275,7 +293,9 @@ def main() -> None:
         name: {**parts(each), "each": [parts([one])["tokens_per_second"] for one in each]}
         for name, each in found.items()
     }
-    write(options, compare(options, speeds, recording.rounds, times, host), recording.rounds, times, host)
+    places = [hint_places(*each) for each in recording.texts]
+    points = compare(options, speeds, recording.rounds, times, host, places)
+    write(options, points, recording.rounds, times, host, places)
 
 
 def numbered(times: Mapping[str, Mapping[str, float]]) -> Times:

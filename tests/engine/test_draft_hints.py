@@ -5,11 +5,9 @@ from tests.engine.test_draft import VOCAB, Written
 
 from saguaro.algorithm.options import Sampling
 from saguaro.engine.draft import DraftWorker
-from saguaro.engine.draft_hints import DOUBT, MOST, Hints
 from saguaro.models.byte_tokenizer import ByteTokenizer
 from saguaro.models.grammar import Grammars
 from saguaro.protocol.messages import Admit, Configure, Decided, Taken
-from saguaro.theory.step_times import PassTimes
 from saguaro.transport.base import Key
 from saguaro.transport.loopback import Loopback
 
@@ -103,27 +101,3 @@ def test_rows_whose_tokens_depend_on_more_than_what_is_before_get_none() -> None
     worker, _ = waiting(RIGHT, repetition_penalty=1.2)
     run(worker)
     assert worker.hints.run == 0
-
-
-def test_hints_that_are_wrong_are_no_longer_run() -> None:
-    hints = Hints()
-    assert hints.chance(1) == DOUBT
-    assert hints.worthwhile(1, 1.0, 1, None) > 0
-    for _ in range(60):
-        hints._saw(1, right=False)
-    assert hints.worthwhile(1, 1.0, 1, None) == 0
-    assert hints.worthwhile(2, 1.0, 1, None) > 0
-    for _ in range(200):
-        hints._saw(1, right=True)
-    assert hints.worthwhile(1, 1.0, 1, None) == MOST
-
-
-def test_a_row_that_costs_more_than_it_saves_is_not_run() -> None:
-    free, dear = PassTimes(), PassTimes()
-    free.measured({1: 1.0, 12: 1.0})
-    dear.measured({1: 1.0, 2: 1.6, 12: 7.6})
-    hints = Hints()
-    assert hints.worthwhile(3, 1.0, 1, free) == MOST
-    assert hints.worthwhile(3, 1.0, 1, dear) == 0
-    assert hints.worthwhile(3, 0.01, 1, free) == MOST
-    assert hints.worthwhile(3, 0.2, 1, None) == 0

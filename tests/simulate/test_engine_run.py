@@ -33,6 +33,16 @@ def test_sd_takes_turns():
     assert found.tokens_a_round == pytest.approx(expected_tokens([0.8] * 3), rel=0.02)
 
 
+def test_hints_of_the_texts_save_passes():
+    laws = {"draft": consistent(0.95, LAW), "none": unproposed(LAW)}
+    pair = LawfulPair(laws, hints=[(2, 1)])
+    found = simulate_engine(Setting("sd", 4), FLAT, pair, rounds=3000)
+    assert found.round_seconds == pytest.approx(1.0 + 2 * 0.2, rel=1e-2)
+    assert found.tokens_a_round == pytest.approx(expected_tokens([0.95] * 4), rel=0.02)
+    none = simulate_engine(Setting("sd", 4), FLAT, LawfulPair(laws, hints=[(0, 0)]), rounds=100)
+    assert none.round_seconds == pytest.approx(1.8, rel=1e-2)
+
+
 def test_ssd_with_certain_hits_hides_the_draft():
     found = simulate_engine(Setting("ssd", 3, budget=4), FLAT, SURE, rounds=300)
     assert found.hit_rate == 1

@@ -106,3 +106,38 @@ def test_a_request_that_ends_takes_its_pass_along():
     assert draft.passes == 1
     draft.tell(0, News(1.0, Outcome(0, 7), True, verified(1)))
     assert draft.serve(1.0, [0]) == pytest.approx(2.5)  # its own prompt's pass began at .5
+
+
+def hinted(hint, *, dear: float = 0.0, branching: bool = False) -> PassingDraft:
+    """K is 4; a row more costs `dear` of a pass."""
+    costs = Costs(lambda rows: 1.0, lambda rows: 0.1 * (1 + dear * (rows - 1)))
+    draft = PassingDraft(
+        costs, open_fan_out("ranked"), budget=1, lookahead=4, rows=1, branching=branching, hint=lambda: hint
+    )
+    draft.begin(0, verified(0, 4), 0.0)
+    return draft
+
+
+@pytest.mark.parametrize(("hint", "passes"), [((0, 0), 4), ((2, 0), 4), ((2, 1), 2), ((2, 3), 1)])
+def test_a_proposal_takes_as_few_passes_as_its_hints_allow(hint, passes):
+    draft = hinted(hint)
+    draft.verify(0.0, 1)
+    draft.tell(0, News(1.0, Outcome(0, 5), True, verified(4, 4)))
+    assert draft.serve(1.0, [0]) == pytest.approx(1.0 + 0.1 * passes)
+    assert draft.passes == 1 + passes
+
+
+def test_hints_that_cost_more_than_they_save_do_not_run():
+    draft = hinted((2, 3), dear=1.0)
+    draft.verify(0.0, 1)
+    draft.tell(0, News(1.0, Outcome(0, 5), True, verified(4, 4)))
+    assert draft.serve(1.0, [0]) == pytest.approx(1.4)
+    assert draft.rows_run == 5
+
+
+def test_branches_take_hints_too():
+    draft = hinted((2, 1), branching=True)
+    assert draft.verify(0.0, 1) == pytest.approx(1.0)
+    assert draft.cached(0, Outcome(0, 0)) == 4
+    assert draft.passes == 3, "the prompt's, and two of two tokens each"
+    assert draft.waits(1.0, 0, 2, asking=1) == pytest.approx([0.0, 0.1, 0.2])

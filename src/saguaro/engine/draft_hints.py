@@ -5,9 +5,9 @@ If the token that the pass draws is the hint, the pass has drawn the token after
 gave is thrown away. So tokens are the same with hints and without them, and there are fewer passes. It is speculative
 decoding once more, of the draft by `algorithm/suffix_index.py`; the paper has none of it (docs/how-it-works.md).
 
-A hint runs where the pass that it is likely to save takes longer than its row; how often hints are right is learnt, by
-the size of the match. Over loopback a fixed share stands for a row's time: there the order of things must not depend on
-a clock. Books only: no model, no channel, no clock. Tests: tests/engine/test_draft_hints.py.
+A hint runs where the pass that it is likely to save takes longer than its row (`algorithm/hints.py`). Over loopback a
+fixed share stands for a row's time: there the order of things must not depend on a clock. Books only: no model, no
+channel, no clock. Tests: tests/engine/test_draft_hints.py.
 """
 
 from __future__ import annotations
@@ -15,19 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from saguaro.algorithm.hints import MOST, HintOdds
 from saguaro.algorithm.suffix_index import LONGEST_SUFFIX
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, loose_slot
 from saguaro.paging import PagePool
 from saguaro.theory.step_times import PassTimes
-
-MOST = 3
-"""Hints after one token."""
-DOUBT, DOUBTED = 0.5, 8
-"""How often hints are right before any was seen, and how many seen ones that counts for."""
-MEMORY = 200
-ROW_SHARE = 0.12
-"""Time of one row more, in passes, where no clock may be asked: that of an int4 draft."""
 
 
 class Hints:
@@ -37,15 +30,10 @@ class Hints:
     """
 
     def __init__(self) -> None:
-        self._chances = [DOUBT] * (LONGEST_SUFFIX + 1)
-        self._seen = [DOUBTED] * (LONGEST_SUFFIX + 1)
+        self.odds = HintOdds()
         self.run = self.right = 0
         self.tokens_a_pass = 1.0
         self._latest = 1
-
-    def chance(self, size: int) -> float:
-        """How often a hint after a match of so many tokens has been right lately."""
-        return self._chances[min(size, LONGEST_SUFFIX)]
 
     def look(self, row: DraftRow, path: Sequence[int], most: int) -> tuple[int, tuple[int, ...]]:
         """Size of the match, and up to `most` tokens that have followed the like of `path` in the row's text.
@@ -98,12 +86,7 @@ class Hints:
         if w.branch is None:
             self._count_pass(place)
         if hint >= 0:
-            self._saw(min(w.match + place, LONGEST_SUFFIX), right=drawn[index] == hint)
-
-    def _saw(self, size: int, *, right: bool) -> None:
-        """A token was drawn where a match of `size` had suggested one."""
-        self._seen[size] = seen = min(self._seen[size] + 1, MEMORY)
-        self._chances[size] += (right - self._chances[size]) / seen
+            self.odds.saw(w.match + place, right=drawn[index] == hint)
 
     def _count_pass(self, place: int) -> None:
         """A tail that is waited for has one token more: the first of a pass, or one after hints."""
@@ -112,27 +95,6 @@ class Hints:
             return
         self.tokens_a_pass += 0.05 * (self._latest - self.tokens_a_pass)
         self._latest = 1
-
-    def worthwhile(self, size: int, worth: float, rows: int, times: PassTimes | None) -> int:
-        """How many hints in a row are worth their time.
-
-        Args:
-            size: of the match.
-            worth: probability that the token before them will be asked for.
-            rows: of the pass so far.
-            times: of passes; None where no clock may be asked.
-        """
-        count = 0
-        while count < MOST:
-            worth *= self.chance(size + count)
-            if times is None or not times.known():
-                share = ROW_SHARE
-            else:
-                share = times.seconds(rows + count + 1) / times.seconds(rows + count) - 1
-            if worth <= share:
-                break
-            count += 1
-        return count
 
 
 def hintable(row: DraftRow) -> bool:
@@ -155,6 +117,7 @@ def add_hints(
         times: of such passes; None over loopback.
     """
     rows = sum(len(w.span.tokens) for w in work)
+    seconds = times.seconds if times is not None and times.known() else None
     for w in list(work):
         if not w.span.wanted or not hintable(w.row) or (w.branch is not None and w.branch.probe):
             continue
@@ -168,7 +131,7 @@ def add_hints(
         w.hint = tokens[0]
         w.before = 0 if w.branch is None else len(w.branch.tokens)
         worth = 1.0 if w.branch is None else w.branch.worth
-        tokens = tokens[: hints.worthwhile(w.match, worth, rows, times)]
+        tokens = tokens[: hints.odds.worthwhile(w.match, worth, rows, seconds)]
         if not tokens:
             continue
         count = _extend_tail(w, tokens) if w.branch is None else _extend_branch(work, w, tokens, pool, spare)

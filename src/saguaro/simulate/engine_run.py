@@ -69,12 +69,12 @@ class _Row:
 class _Run:
     def __init__(self, setting: Setting, costs: Costs, pair: Pair, seed: int) -> None:
         self._setting, self._costs, self._pair = setting, costs, pair
-        self._chance = Random(seed)
+        self._chance, self._hinted = Random(seed), Random(seed)
         self._ssd, self._drafts = setting.mode == "ssd", setting.mode != "ar"
         self._policy = policy_of(setting.fan_out)
         self._draft = PassingDraft(
             costs, self._policy, budget=setting.budget, lookahead=setting.lookahead, rows=setting.batch,
-            branching=self._ssd,
+            branching=self._ssd, hint=self._hint,
         )  # fmt: skip
         widest = setting.batch * (setting.lookahead + 1)
         self._times = PassTimes()
@@ -96,6 +96,11 @@ class _Run:
     def _rate(self) -> float:
         tokens, seconds = self._start
         return (LEARNING * tokens + self._counts["tokens"]) / (LEARNING * seconds + self._seconds)
+
+    def _hint(self) -> tuple[int, int]:
+        """What a text suggests at some place of it."""
+        hints = self._pair.hints
+        return hints[self._hinted.randrange(len(hints))] if hints else (0, 0)
 
     def _begin(self, row: _Row) -> None:
         """A request begins: its prompt is verified, and the draft has branches for its first token."""

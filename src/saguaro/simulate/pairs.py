@@ -41,10 +41,13 @@ class Pair(ABC):
     Attributes:
         fixed: the guesses of a round depend on its source and depth alone, so that choices may be kept.
         sources: what can be proposed from.
+        hints: what texts suggested, as `algorithm.hints.hint_places` tells it of their places; without any the draft
+            gets none.
     """
 
     fixed: bool = False
     sources: frozenset[str] = frozenset()
+    hints: Sequence[tuple[int, int]] = ()
 
     @abstractmethod
     def evidence(self, source: str) -> Evidence:
@@ -102,9 +105,17 @@ class LawfulPair(Pair):
             and a + b = s, and the draft knows it; the smaller s, the surer the draft. Curves of position K are then
             those of `consistent`.
         listed: how many guesses of a position the draft lists.
+        hints: see `Pair`.
     """
 
-    def __init__(self, laws: Mapping[str, Evidence], *, sureness: float | None = None, listed: int = 32) -> None:
+    def __init__(
+        self,
+        laws: Mapping[str, Evidence],
+        *,
+        sureness: float | None = None,
+        listed: int = 32,
+        hints: Sequence[tuple[int, int]] = (),
+    ) -> None:
         if not {"draft", "none"} <= set(laws):
             raise ConfigError("a pair needs the laws of rounds with a drafted proposal and without one.")
         if sureness is not None and sureness <= 0:
@@ -112,6 +123,7 @@ class LawfulPair(Pair):
         self._laws = {**dict.fromkeys(DRAFTED, laws["draft"]), **dict.fromkeys(EMPTY, laws["none"])}
         self._laws |= {name: law for name, law in laws.items() if name not in ("draft", "none")}
         self._sureness, self._listed = sureness, min(listed, LONGEST_CURVE)
+        self.hints = hints
         self.fixed = sureness is None
         self.sources = frozenset(self._laws)
         self._guesses = cache(self._fixed_guesses)
@@ -195,6 +207,7 @@ class RecordedPair(Pair):
             with texts of their own. Otherwise a row walks them as if they were one.
         longest: tokens of each text that are walked; recorded ones lack the tokens of their last round. None is all.
         known: the rounds that evidence is taken from; None takes `rounds`.
+        hints: see `Pair`; those of the same texts.
     """
 
     fixed = False
@@ -208,7 +221,9 @@ class RecordedPair(Pair):
         ends: bool = False,
         longest: int | None = None,
         known: Sequence[EndedRound] | None = None,
+        hints: Sequence[tuple[int, int]] = (),
     ) -> None:
+        self.hints = hints
         seen = rounds if known is None else known
         self._evidence = {
             **dict.fromkeys(DRAFTED, evidence_of(seen)),

@@ -11,16 +11,20 @@ Tests: tests/simulate/test_passes.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from saguaro.algorithm.fan_out.base import FanOutPolicy
+from saguaro.algorithm.hints import HintOdds
 from saguaro.algorithm.odds import Guesses, branches_worth_running
 from saguaro.algorithm.terms import Outcome
 from saguaro.algorithm.waiting import expected_waits
 from saguaro.simulate.costs import Costs
 from saguaro.theory.step_times import PassTimes, time_for
+
+TAIL_MEMORY = 0.05
+"""What the latest pass counts in the mean of the tokens that a pass gives, as in the engine's draft."""
 
 
 class Round(NamedTuple):
@@ -96,13 +100,39 @@ class _Row:
 
 @dataclass
 class _Flight:
-    """A pass: the tails and branches in it, its rows, when it began, and the share of it that is left."""
+    """A pass: the tails and branches in it, each with how many tokens it gives beyond one, its rows, when it began, and
+    the share of it that is left.
+    """
 
-    tails: list[_Row]
-    branches: list[tuple[_Row, Outcome, Branch]]
+    tails: list[tuple[_Row, int]]
+    branches: list[tuple[_Row, Outcome, Branch, int]]
     rows: int
     began: float
     left: float = 1.0
+
+
+class _Hints:
+    """What the rows' texts suggest: places of recorded texts, drawn anew for each token."""
+
+    def __init__(self, draw: Callable[[], tuple[int, int]]) -> None:
+        self._draw = draw
+        self._odds = HintOdds()
+        self.tokens_a_pass = 1.0
+
+    def more(self, most: int, worth: float, rows: int, seconds: Callable[[int], float]) -> tuple[int, int]:
+        """Rows that hints add to a pass of `rows`, and the tokens that they give; `most` may follow the next one."""
+        size, right = self._draw() if most > 0 else (0, 0)
+        if not size:
+            return 0, 0
+        count = min(most, self._odds.worthwhile(size, worth, rows, seconds))
+        gained = min(right, count)
+        for place in range(min(gained + 1, max(1, count))):
+            self._odds.saw(size + place, right=place < right)
+        return count, gained
+
+    def gave(self, tokens: int) -> None:
+        """A pass gave so many tokens to a tail that the target waits for."""
+        self.tokens_a_pass += TAIL_MEMORY * (tokens - self.tokens_a_pass)
 
 
 class PassingDraft:
@@ -114,14 +144,24 @@ class PassingDraft:
         budget, lookahead: B and K.
         rows: requests.
         branching: SSD; False is a draft that works when it is asked (SD).
+        hint: what a text suggests at some place (`algorithm.hints.hint_places`); size 0 is nothing.
     """
 
     def __init__(
-        self, costs: Costs, policy: FanOutPolicy, *, budget: int, lookahead: int, rows: int, branching: bool = True
+        self,
+        costs: Costs,
+        policy: FanOutPolicy,
+        *,
+        budget: int,
+        lookahead: int,
+        rows: int,
+        branching: bool = True,
+        hint: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
         self._costs, self._policy = costs, policy
         self._budget, self._lookahead, self._branching = budget, lookahead, branching
         self._rows = [_Row() for _ in range(rows)]
+        self._hints = _Hints(hint)
         self._flight: _Flight | None = None
         self._count = 1
         self._now = 0.0
@@ -152,7 +192,7 @@ class PassingDraft:
 
     def waits(self, now: float, cached: int, most: int, *, asking: int) -> list[float]:
         """Seconds until each depth, as the target expects them: by what the draft says of its passes."""
-        step = time_for({1: self.alone.seconds(1)}, max(1, asking))
+        step = time_for({1: self.alone.seconds(1) / self._hints.tokens_a_pass}, max(1, asking))
         first = step
         if cached and self._flight is not None:
             first = max(0.0, self.beside.seconds(self._count) - (now - self._flight.began))
@@ -164,7 +204,7 @@ class PassingDraft:
         flight = self._flight
         if flight is None:
             return
-        flight.tails = [each for each in flight.tails if each is not old]
+        flight.tails = [each for each in flight.tails if each[0] is not old]
         flight.branches = [each for each in flight.branches if each[0] is not old]
         if not flight.tails and not flight.branches:
             self._ended(flight, now)
@@ -224,8 +264,8 @@ class PassingDraft:
         return min((told for told in coming if told > now), default=math.inf)
 
     def _useless(self, flight: _Flight, now: float) -> bool:
-        tails = all(row.outdated(None, now) for row in flight.tails)
-        return tails and all(row.outdated(key, now) for row, key, _ in flight.branches)
+        tails = all(row.outdated(None, now) for row, _ in flight.tails)
+        return tails and all(row.outdated(key, now) for row, key, _, _ in flight.branches)
 
     def _ended(self, flight: _Flight, now: float) -> None:
         self._flight = None
@@ -259,8 +299,28 @@ class PassingDraft:
             )  # fmt: skip
             offered = offered[:count]
         if tails or offered:
-            self._count = fixed + len(offered)
-            self._flight = _Flight([row for row, _ in tails], offered, self._count, now)
+            self._flight = self._flight_of([row for row, _ in tails], offered, fixed + len(offered), now)
+            self._count = self._flight.rows
+
+    def _flight_of(
+        self, tails: Sequence[_Row], branches: Sequence[tuple[_Row, Outcome, Branch]], rows: int, now: float
+    ) -> _Flight:
+        """A pass of `rows`, and of the hints that are worth a row more."""
+        waited_for = all(row.waiting for row in (*tails, *(row for row, _, _ in branches)))
+        times = self.alone if waited_for else self.beside
+        flight = _Flight([], [], rows, now)
+        for row in tails:
+            asked = row.waiting and row.have < len(row.round.sent)
+            most = len(row.round.sent) - row.have - 1 if asked else 0
+            count, gained = self._hints.more(most, 1.0, flight.rows, times.seconds)
+            flight.rows += count
+            flight.tails.append((row, gained))
+        for row, key, branch in branches:
+            most = self._lookahead - branch.depth - 1
+            count, gained = self._hints.more(most, branch.worth, flight.rows, times.seconds)
+            flight.rows += count
+            flight.branches.append((row, key, branch, gained))
+        return flight
 
     def _offered(self) -> list[tuple[_Row, Outcome, Branch]]:
         """Branches that may grow, likeliest first."""
@@ -293,16 +353,18 @@ class PassingDraft:
             row.branches[key] = Branch(odds, odds, row.round.onward[key.accepted])
 
     def _finish(self, flight: _Flight, now: float) -> None:
-        """A pass is done: every branch in it is a token deeper, and so is a proposal that is waited for."""
+        """A pass is done: every branch in it is a token deeper or more, and so is a proposal that is waited for."""
         self._ended(flight, now)
-        for row in flight.tails:
-            row.ran, row.behind = 1 + row.have, 0
+        for row, gained in flight.tails:
+            row.ran, row.behind = 1 + row.have + gained, 0
             if row.waiting and row.have < len(row.round.sent):
-                row.have += 1
-        for _, _, branch in flight.branches:
-            branch.worth *= branch.onward[branch.depth]
-            branch.depth += 1
-        rows = [*flight.tails, *(row for row, _, _ in flight.branches)]
+                row.have += 1 + gained
+                self._hints.gave(1 + gained)
+        for _, _, branch, gained in flight.branches:
+            for _ in range(1 + gained):
+                branch.worth *= branch.onward[branch.depth]
+                branch.depth += 1
+        rows = [*(row for row, _ in flight.tails), *(row for row, _, _, _ in flight.branches)]
         times = self.alone if all(row.waiting for row in rows) else self.beside
         times.took(flight.rows, now - flight.began)
 
