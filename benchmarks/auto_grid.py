@@ -38,6 +38,8 @@ BUDGETS = (5, 8, 12)
 POLICIES = ("geometric", "uniform")
 BEST = 3
 WARMUP_TOKENS = 48
+LEAST_TURNS = 8
+"""Of the comparison: what a shared machine does to one of them must not decide."""
 log = Console(stderr=True)
 
 
@@ -143,7 +145,8 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
             texts = prompts(options.set, options.prompts if batch == 1 else batch * max(1, options.prompts // 4))
             tokens = options.tokens if batch == 1 else max(8, options.tokens // 2)
             for each in (llm, auto):  # prompts are computed once
-                piece(each, texts[: max(options.batches)], WARMUP_TOKENS)
+                for first in range(0, len(texts), max(options.batches)):
+                    piece(each, texts[first : first + max(options.batches)], WARMUP_TOKENS)
             tried = candidates(split=name == "split")[: 1 if options.only_ar else None]
             began = time.monotonic()
             if not options.only_ar:
@@ -154,7 +157,8 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
             if all(each.name != "ar" for each in best):
                 best.append(Candidate("ar", {"mode": "ar"}))
             own = Candidate("auto", {})
-            again([*((each, llm) for each in best), (own, auto)], texts * 2, batch, 2 * tokens, same)
+            turns = max(2, -(-LEAST_TURNS * batch // len(texts)))
+            again([*((each, llm) for each in best), (own, auto)], texts * turns, batch, 2 * tokens, same)
             found.append(_entry(name, devices, batch, tried, [*best, own], auto.statistics()))
             log.print(found[-1]["line"])
     return found

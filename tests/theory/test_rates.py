@@ -3,7 +3,7 @@
 import pytest
 
 from saguaro.theory.acceptance import expected_tokens
-from saguaro.theory.rates import LIKELY_ROWS, StepTimes, ar_rate, promise, sd_rate, ssd_rate
+from saguaro.theory.rates import LIKELY_ROWS, StepTimes, ar_rate, planned, promise, sd_rate, ssd_rate
 from saguaro.theory.speedup import sd_speedup, ssd_speedup
 
 VERIFY = {1: 0.06, 2: 0.06, 4: 0.065, 8: 0.08, 16: 0.16}
@@ -34,6 +34,31 @@ def test_the_best_lookahead_follows_acceptance() -> None:
     assert poor == 1
     assert good > 4
     assert promise("ar", TIMES, LIKELY, 0.8) == (0, ar_rate(TIMES))
+
+
+@pytest.mark.parametrize("mode", ["sd", "ssd"])
+def test_slack_takes_the_largest_lookahead_that_promises_nearly_the_best(mode: str) -> None:
+    best, deeper = (promise(mode, TIMES, LIKELY, 0.8, slack=slack) for slack in (0.0, 0.05))
+    assert deeper.rate == best.rate
+    assert deeper.lookahead >= best.lookahead + (mode == "sd")  # SSD's best is where its draft is just hidden
+
+    def rate(lookahead: int) -> float:
+        if mode == "sd":
+            return sd_rate(TIMES, LIKELY, lookahead=lookahead)
+        return ssd_rate(TIMES, LIKELY, 0.8, lookahead=lookahead)
+
+    assert rate(deeper.lookahead) >= 0.95 * best.rate
+    assert all(rate(k) < 0.95 * best.rate for k in range(deeper.lookahead + 1, 9))
+
+
+def test_ssd_looks_at_least_as_far_ahead_as_sd() -> None:
+    """An extend and five steps are longer than a verification, so Theorem 7 wants less; but tokens come one by one."""
+    times = StepTimes.of(VERIFY, {1: 0.013, 8: 0.03})
+    theory = promise("ssd", times, [0.9] * 8, 0.8)
+    assert theory.lookahead == 4
+    sd, ssd = (planned(mode, times, [0.9] * 8, 0.8, slack=0.02) for mode in ("sd", "ssd"))
+    assert ssd == (sd.lookahead, theory.rate)
+    assert sd.lookahead == 6
 
 
 def test_contention_lowers_what_ssd_promises_and_nothing_else() -> None:

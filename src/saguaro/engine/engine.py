@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 
 ALONE_SECONDS = 1.5
 ANSWER_SECONDS = 120.0
+APART_SECONDS = 0.001
+"""Events of rounds that follow one another faster come together: waking whoever waits for them costs more than some of
+the rounds of a toy. Those of a real model are further apart.
+"""
 
 
 class LoopbackEngine(Engine):
@@ -117,6 +121,7 @@ class ProcessEngine(Engine):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.supervisor: DraftSupervisor | None = None
+        self._told = 0.0
         self._target = Worker("target", plan.target.device, (plan,))
         try:
             if plan.mode == "ssd":
@@ -213,7 +218,10 @@ class ProcessEngine(Engine):
         self._target.send("abort", request)
 
     def poll(self, seconds: float) -> list[Event]:
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        deadline = now + seconds
+        if self._told + APART_SECONDS > now:
+            time.sleep(self._told + APART_SECONDS - now)
         while True:
             for name, value in self._target.arrived():
                 if name == "events":
@@ -224,6 +232,8 @@ class ProcessEngine(Engine):
             if self._events or left <= 0 or self.alarm.rang():
                 break
             wait_any([self._target.pipe, self.alarm], min(left, 0.2))
+        if self._events:
+            self._told = time.monotonic()
         return self._hand_out()
 
     def _apply(self, settings: Settings) -> None:

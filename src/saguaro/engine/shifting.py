@@ -13,13 +13,14 @@ from collections.abc import Sequence as Rows
 from dataclasses import replace
 from typing import Any
 
+from saguaro.engine.adapt import DEEPER
 from saguaro.engine.gears import Gears, Round
 from saguaro.engine.metrics import Estimates
 from saguaro.engine.proposing import Proposer
 from saguaro.engine.sequence import Sequence
 from saguaro.engine.settings import Settings
 from saguaro.theory.acceptance import expected_by_depth
-from saguaro.theory.rates import MAX_PLANNED_LOOKAHEAD, StepTimes, promise, sd_rate, ssd_rate
+from saguaro.theory.rates import MAX_PLANNED_LOOKAHEAD, StepTimes, planned, promise, sd_rate, ssd_rate
 from saguaro.theory.step_times import time_for
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,10 @@ log = logging.getLogger(__name__)
 REPLAN_ROUNDS = 64
 REPLAN_GAIN = 1.03
 """A new lookahead must promise so many times what the present one does: each change costs the branches under way."""
+DEEPEN_BY = 2
+"""A lookahead that is so much deeper is taken without a promise: it costs those branches alone, and what a deeper
+proposal brings on easy text is not in the mean acceptance that promises are made with.
+"""
 REMOTE_SHARE = 0.15
 """Part of the time that a draft on its own device takes to catch up which the target feels."""
 WARN_ROUNDS, WARN_BELOW = 256, 0.95
@@ -154,13 +159,14 @@ class Shifting:
             return
         hit_rate, now = self.estimates.hit_rate, self.base.lookahead
         times, acceptance = self._times(), self.estimates.acceptance(max(MAX_PLANNED_LOOKAHEAD, now))
-        best = promise(gears.gear, times, acceptance, hit_rate)
+        best = planned(gears.gear, times, acceptance, hit_rate, slack=DEEPER)
         present = (
             sd_rate(times, acceptance, lookahead=now)
             if gears.gear == "sd"
             else ssd_rate(times, acceptance, hit_rate, lookahead=now)
         )
-        if best.rate > REPLAN_GAIN * present:
+        better = best.lookahead != now and best.rate > REPLAN_GAIN * present
+        if better or best.lookahead >= now + DEEPEN_BY:
             budget = max(self.base.budget, best.lookahead) if self.base.auto_budget else self.base.budget
             self._planned = best.lookahead, budget
             self.base = replace(self.base, lookahead=best.lookahead, budget=budget)

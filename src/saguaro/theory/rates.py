@@ -82,20 +82,47 @@ def ssd_rate(times: StepTimes, acceptance: Sequence[float], hit_rate: float, *, 
     )
 
 
-def promise(mode: str, times: StepTimes, acceptance: Sequence[float], hit_rate: float, *, rows: int = 1) -> Promise:
+def promise(
+    mode: str,
+    times: StepTimes,
+    acceptance: Sequence[float],
+    hit_rate: float,
+    *,
+    rows: int = 1,
+    slack: float = 0.0,
+) -> Promise:
     """The best that `mode` ("ar", "sd" or "ssd") promises, over lookaheads of 1 ... `MAX_PLANNED_LOOKAHEAD`.
 
-    Ties go to the smaller lookahead. `acceptance` covers as many positions as lookaheads are looked at.
+    Args:
+        mode: see above.
+        times: of passes.
+        acceptance: covers as many positions as lookaheads are looked at.
+        hit_rate: of SSD.
+        rows: requests that run at once.
+        slack: the lookahead is the largest one that promises so much less than the best at most; without slack ties go
+            to the smaller one. For rounds whose depth is decided one by one, where K only bounds it.
     """
     if mode == "ar":
         return Promise(0, ar_rate(times, rows=rows))
-    best = Promise(1, 0.0)
-    for lookahead in range(1, min(MAX_PLANNED_LOOKAHEAD, len(acceptance)) + 1):
-        rate = (
-            sd_rate(times, acceptance, lookahead=lookahead, rows=rows)
-            if mode == "sd"
-            else ssd_rate(times, acceptance, hit_rate, lookahead=lookahead, rows=rows)
-        )
-        if rate > best.rate:
-            best = Promise(lookahead, rate)
-    return best
+    rates = [
+        sd_rate(times, acceptance, lookahead=lookahead, rows=rows)
+        if mode == "sd"
+        else ssd_rate(times, acceptance, hit_rate, lookahead=lookahead, rows=rows)
+        for lookahead in range(1, min(MAX_PLANNED_LOOKAHEAD, len(acceptance)) + 1)
+    ]
+    best = max(rates)
+    if not slack:
+        return Promise(rates.index(best) + 1, best)
+    return Promise(max(k for k, rate in enumerate(rates, start=1) if rate >= (1 - slack) * best), best)
+
+
+def planned(mode: str, times: StepTimes, acceptance: Sequence[float], hit_rate: float, *, slack: float) -> Promise:
+    """The lookahead to plan for, where rounds decide their depth themselves, and the best that `mode` promises.
+
+    Theorem 7 has whole rounds of the draft, so that a round a little longer than a verification costs much. Here every
+    token can be taken as soon as it is drawn, and SSD hides what SD pays for: it looks at least as far ahead as SD.
+    """
+    best = promise(mode, times, acceptance, hit_rate, slack=slack)
+    if mode != "ssd":
+        return best
+    return Promise(max(best.lookahead, promise("sd", times, acceptance, hit_rate, slack=slack).lookahead), best.rate)
