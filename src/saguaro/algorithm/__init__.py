@@ -19,6 +19,7 @@ call the very same functions. Reading order:
     cache               the speculation cache of one request
     fallbacks           Section 4.3: proposals that need no draft model
     suffix_index        where a text has ended like this before: what one of them looks up
+    hints               whether what it finds is worth a row in the draft's next pass
     waiting             how long a covered outcome is worth waiting for (DESIGN D3)
     choosing_fallback   Section 4.3: which answer pays most, for a whole batch at once (DESIGN D9)
     misses              why an outcome was not in the cache

@@ -18,6 +18,8 @@ MOST = 3
 DOUBT, DOUBTED = 0.5, 8
 """How often hints are right before any was seen, and how many seen ones that counts for."""
 MEMORY = 200
+LATEST = 0.05
+"""What the latest pass counts in the mean of the tokens that a pass gives."""
 ROW_SHARE = 0.12
 """Time of one row more, in passes, where no clock may be asked: that of an int4 draft."""
 

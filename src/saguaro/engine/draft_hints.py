@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from saguaro.algorithm.hints import MOST, HintOdds
+from saguaro.algorithm.hints import LATEST, MOST, HintOdds
 from saguaro.algorithm.suffix_index import LONGEST_SUFFIX
 from saguaro.engine.draft_row import DraftRow
 from saguaro.engine.draft_work import Work, loose_slot
@@ -93,7 +93,7 @@ class Hints:
         if place:
             self._latest += 1
             return
-        self.tokens_a_pass += 0.05 * (self._latest - self.tokens_a_pass)
+        self.tokens_a_pass += LATEST * (self._latest - self.tokens_a_pass)
         self._latest = 1
 
 

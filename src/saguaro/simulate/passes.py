@@ -16,15 +16,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from saguaro.algorithm.fan_out.base import FanOutPolicy
-from saguaro.algorithm.hints import HintOdds
+from saguaro.algorithm.hints import LATEST, HintOdds
 from saguaro.algorithm.odds import Guesses, branches_worth_running
 from saguaro.algorithm.terms import Outcome
 from saguaro.algorithm.waiting import expected_waits
 from saguaro.simulate.costs import Costs
 from saguaro.theory.step_times import PassTimes, time_for
-
-TAIL_MEMORY = 0.05
-"""What the latest pass counts in the mean of the tokens that a pass gives, as in the engine's draft."""
 
 
 class Round(NamedTuple):
@@ -132,7 +129,7 @@ class _Hints:
 
     def gave(self, tokens: int) -> None:
         """A pass gave so many tokens to a tail that the target waits for."""
-        self.tokens_a_pass += TAIL_MEMORY * (tokens - self.tokens_a_pass)
+        self.tokens_a_pass += LATEST * (tokens - self.tokens_a_pass)
 
 
 class PassingDraft:
