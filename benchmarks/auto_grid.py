@@ -5,7 +5,8 @@
 One engine a placement runs the grid, reconfigured between requests; settings take turns prompt by prompt. The
 three best, AR and `auto` (an engine of its own, which has no option but the devices) are then run again in turns, and
 only those numbers are compared. Prompts are known from the first run on, so that decoding alone is measured. Every
-output is compared with AR's. `--only-ar` leaves the grid out. The record goes to benchmarks/results/auto-grid.json.
+output is compared with AR's. `--only-ar` leaves the grid out, and runs AR and `auto` in one engine: two copies of the
+weights may lie differently in memory, which is some percent. The record goes to benchmarks/results/auto-grid.json.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lanes import on
 from rich.console import Console
 
 from saguaro import LLM, SamplingParams
@@ -38,8 +40,6 @@ BUDGETS = (5, 8, 12)
 POLICIES = ("geometric", "uniform")
 BEST = 3
 WARMUP_TOKENS = 48
-LEAST_TURNS = 8
-"""Of the comparison: what a shared machine does to one of them must not decide."""
 log = Console(stderr=True)
 
 
@@ -140,11 +140,11 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
     found = []
     with ExitStack() as stack:
         llm = stack.enter_context(LLM(options.target, mode="auto", **engine))
-        auto = stack.enter_context(LLM(options.target, **engine))
+        auto = llm if options.only_ar else stack.enter_context(LLM(options.target, **engine))
         for batch in options.batches:
             texts = prompts(options.set, options.prompts if batch == 1 else batch * max(1, options.prompts // 4))
             tokens = options.tokens if batch == 1 else max(8, options.tokens // 2)
-            for each in (llm, auto):  # prompts are computed once
+            for each in dict.fromkeys((llm, auto)):  # prompts are computed once
                 for first in range(0, len(texts), max(options.batches)):
                     piece(each, texts[first : first + max(options.batches)], WARMUP_TOKENS)
             tried = candidates(split=name == "split")[: 1 if options.only_ar else None]
@@ -156,8 +156,8 @@ def placement(options: argparse.Namespace, name: str, same: Comparison) -> list[
             best = [Candidate(each.name, each.changes) for each in tried[:BEST]]
             if all(each.name != "ar" for each in best):
                 best.append(Candidate("ar", {"mode": "ar"}))
-            own = Candidate("auto", {})
-            turns = max(2, -(-LEAST_TURNS * batch // len(texts)))
+            own = Candidate("auto", {"mode": "auto"} if options.only_ar else {})
+            turns = max(2, -(-options.turns * batch // len(texts)))
             again([*((each, llm) for each in best), (own, auto)], texts * turns, batch, 2 * tokens, same)
             found.append(_entry(name, devices, batch, tried, [*best, own], auto.statistics()))
             log.print(found[-1]["line"])
@@ -204,6 +204,9 @@ def main() -> None:
     parser.add_argument("--batches", default="1,8", type=lambda text: [int(part) for part in text.split(",")])
     parser.add_argument("--set", default=ROOT / "prompts" / "humaneval", type=Path, help="folder with a prompts.jsonl")
     parser.add_argument("--prompts", default=3, type=int, help="prompts at batch 1; a quarter as many groups above it")
+    parser.add_argument(
+        "--turns", default=8, type=int, help="least turns of the comparison, so that what befalls one does not decide"
+    )
     parser.add_argument("--only-ar", action="store_true", help="no grid: AR and auto only")
     parser.add_argument(
         "--tokens", default=32, type=int, help="tokens of an output in the grid; twice as many after it"
@@ -224,8 +227,9 @@ def main() -> None:
         ratios = [f"{entry['auto_over_best']:.3f}", f"{entry['auto_over_ar']:.3f}"]
         where = " + ".join(dict.fromkeys(entry["devices"]))
         rows.append([where, entry["batch"], f"{speeds['auto']:.1f}", best, f"{speeds[best]:.1f}", *ratios])
+    facts = machine()
     record = {
-        "machine": machine(),
+        "machine": facts,
         "versions": versions(),
         "config": {
             "target": model_name(options.target),
@@ -240,7 +244,7 @@ def main() -> None:
         "outputs": outputs,
         "table": {"columns": columns, "rows": rows},
         "note": f"{model_name(options.target)} with {model_name(options.draft)}, {options.dtype}; {options.set.name}, "
-        f"greedy; {len(entries[0]['grid'])} settings, the {BEST} best run again in turns with auto",
+        f"greedy; {len(entries[0]['grid'])} settings, the {BEST} best run again in turns with auto; {on(facts)}",
     }
     write_record(record, options.out)
     log.print(f"outputs: {outputs['compared']} comparisons, {len(different)} differ; {options.out}")

@@ -82,10 +82,16 @@ def speed(row: Mapping[str, Any]) -> str:
     return f"{row['total_tokens_per_second']:.1f} ({row['low']:.1f}–{row['high']:.1f})"
 
 
+def on(facts: Mapping[str, Any]) -> str:
+    """The machine, in the words of a note."""
+    return f"{facts['cpu']}, {facts['cores']} cores"
+
+
 def keep(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str, **more: Any) -> None:
     """Write results/NAME.json: a table, and what it was made from."""
-    record = {"table": {"columns": list(columns), "rows": list(rows)}, "note": note, **more}
-    write_record({**record, "machine": machine(), "versions": versions()}, RESULTS / f"{name}.json")
+    facts = machine()
+    record = {"table": {"columns": list(columns), "rows": list(rows)}, "note": f"{note}; {on(facts)}", **more}
+    write_record({**record, "machine": facts, "versions": versions()}, RESULTS / f"{name}.json")
     log.print(rows)
 
 

@@ -107,6 +107,17 @@ def test_a_poor_draft_costs_less_than_three_hundredths_of_ar() -> None:
     assert world.chooser.gear == "ar"
 
 
+@pytest.mark.parametrize("one", [0.075, 0.06])
+def test_ar_is_no_unknown_that_has_to_promise_much(one: float) -> None:
+    """Speculation that gives .94 or .97 of AR is left once its acceptance is known: what AR gives is measured."""
+    world = World(acceptance=0.3, gears=("ar", "ssd"), slow=1.3, one=one)
+    ar = world.rate("ar", 1, 0.3)
+    assert 0.9 < world.rate("ssd", 1, 0.3) / ar < 0.98
+    world.run(300)
+    assert world.chooser.gear == "ar"
+    assert world.run(1000) > 0.985 * ar  # with trials of ssd in it
+
+
 def test_speculation_comes_back_when_it_pays_again() -> None:
     world = World(acceptance=0.1)
     world.run(3000)

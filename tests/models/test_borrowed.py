@@ -6,6 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from saguaro.config import EngineConfig
+from saguaro.engine.resolve import resolve
 from saguaro.errors import ConfigError, WeightsError
 from saguaro.models.borrowed import BorrowingCheckpoint, borrowed_names, digest
 from saguaro.models.checkpoint import BORROWED, open_checkpoint
@@ -79,6 +81,15 @@ def test_another_target_is_refused(tmp_path):
     folder = write(tmp_path / "draft", TARGETS[0])
     with pytest.raises(ConfigError, match="has the embedding of a toy .* has another one"):
         open_checkpoint(str(folder), target=f"toy:llama?{SIZES}&seed=1")
+
+
+@pytest.mark.parametrize(("asked", "found"), [("auto", "int8"), ("int4", "int4")])
+def test_int8_rows_are_not_made_smaller_unasked(tmp_path, asked, found):
+    folder = write(tmp_path / "draft", TARGETS[0])
+    options = {"target": TARGETS[0], "draft": str(folder), "dtype": "int8", "draft_dtype": asked, "mode": "sd"}
+    plan = resolve(EngineConfig.from_options(**options))
+    assert plan.draft is not None
+    assert plan.draft.dtype == found
 
 
 def test_alone_it_is_no_model(tmp_path):

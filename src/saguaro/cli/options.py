@@ -83,7 +83,7 @@ ENGINE_FLAGS: dict[str, tuple[Any, str]] = {
     "target_device": (str, "cpu:0, cpu:0-1 or auto"),
     "draft_device": (str, "the same for the draft"),
     "dtype": (str, "float32, bfloat16, int8 or auto"),
-    "draft_dtype": (str, "the same for the draft, or int4; auto: int4 beside an int8 target"),
+    "draft_dtype": (str, "the same for the draft, or int4; auto: int4 beside an int8 target unless stored as int8"),
     "max_batch": (whole, "rows that run at once"),
     "max_model_len": (whole, "prompt and output together, in tokens"),
     "drafter": (str, "kind of draft, or a dotted path"),

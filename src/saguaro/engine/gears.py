@@ -20,8 +20,10 @@ GEARS = ("ar", "sd", "ssd")
 DECAY = 0.97
 DEPTHS = 20
 STEADY_ROUNDS, OUTLIER = 4, 3.0
-MARGIN, UNTRIED_MARGIN = 1.04, 1.10
-"""A gear must promise so many times what the present one gives; more where the promise is theory alone."""
+MARGIN, UNTRIED_MARGIN, AR_MARGIN = 1.04, 1.10, 1.02
+"""A gear must promise so many times what the present one gives; more where the promise is theory alone. For `ar` less:
+its passes of one token a row were measured at the start, and nobody is to be slower than without a draft.
+"""
 CHECK_ROUNDS, DWELL_ROUNDS = 4, 8
 FEW_ROUNDS = 3.0
 """A gear is not left on fewer rounds."""
@@ -129,6 +131,13 @@ class _Trial:
     rows: int = 0
     waited: int = 0
     favoured: bool = False
+
+
+def _margin(gear: str, known: bool = True) -> float:
+    """What a gear must promise beside the present one."""
+    if gear == "ar":
+        return AR_MARGIN
+    return MARGIN if known else UNTRIED_MARGIN
 
 
 def bucket_of(rows: int) -> int:
@@ -261,8 +270,7 @@ class Gears:
             worth, experience = self.worth(gear, rows), self._experience(bucket, gear)
             if not experience.known and experience.failures:
                 continue
-            margin = MARGIN if experience.known else UNTRIED_MARGIN
-            if worth > margin * here and worth > best_worth:
+            if worth > _margin(gear, experience.known) * here and worth > best_worth:
                 best, best_worth = gear, worth
         return best
 
@@ -274,7 +282,7 @@ class Gears:
         rounds = max(TRIAL_ROUNDS, -(-TRIAL_ROWS // r.rows)) + SETTLING_ROUNDS
         for gear in self._others():
             experience = self._experience(bucket, gear)
-            least = LEAST_LOSS if experience.known else UNTRIED_LOSS
+            least = LEAST_LOSS if experience.known or gear == "ar" else UNTRIED_LOSS
             worse = max(least, 1 - self.worth(gear, r.rows) / here)
             cost = max(experience.loss, rounds * r.seconds * worse) + (r.backlog if self.gear == "ar" else 0.0)
             age = self._time[bucket] - experience.seen
@@ -310,7 +318,7 @@ class Gears:
         if trial.rounds < TRIAL_ROUNDS or trial.rows < TRIAL_ROWS or (trial.favoured and self._since % CHECK_ROUNDS):
             return None
         here, home = self.worth(self.gear, r.rows), self.worth(trial.home, r.rows)
-        if home > MARGIN * here or (not trial.favoured and here < MARGIN * home):
+        if home > MARGIN * here or (not trial.favoured and here < _margin(self.gear) * home):
             return self._end_trial(trial)
         trial.favoured = True
         if trial.rounds >= PROVEN_ROUNDS:

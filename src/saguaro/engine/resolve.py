@@ -136,11 +136,12 @@ def resolve(config: EngineConfig, *, cache_dir: str | None = None, hub_cache: st
             check_head(draft, target)
         through_text = reads_text(config, relation, draft)
 
+    draft_dtype = _draft_dtype(config.draft_dtype, dtype, draft)
+
     def models() -> list[str]:
         assert draft is not None
-        return [target.fingerprint, dtype, draft.fingerprint, _draft_dtype(config.draft_dtype, dtype)]
+        return [target.fingerprint, dtype, draft.fingerprint, draft_dtype]
 
-    draft_dtype = _draft_dtype(config.draft_dtype, dtype)
     profile = open_profile(config.profile, target, draft, dtype=dtype, draft_dtype=draft_dtype)
     found, key = spots(config, models=models, folder=cache_dir)
     plans = [_plan(config, spot, target, draft, dtype, profile) for spot in found]
@@ -171,7 +172,7 @@ def _plan(
         assert draft is not None
         assert config.draft is not None
         draft_device = parse_device(spot.draft_device)
-        draft_dtype = _draft_dtype(config.draft_dtype, dtype)
+        draft_dtype = _draft_dtype(config.draft_dtype, dtype, draft)
         length = min(max_model_len, draft.config.max_position)
         extra = (config.budget if isinstance(config.budget, int) else 16) * 16
         draft_place = _place(
@@ -264,11 +265,13 @@ def _dtype(dtype: str, source: str) -> str:
     return "float32" if source.startswith("toy:") else "int8"
 
 
-def _draft_dtype(draft_dtype: str, dtype: str) -> str:
-    """`auto`: half the bytes of an int8 target's draft; a little acceptance for much less time a step."""
+def _draft_dtype(draft_dtype: str, dtype: str, draft: Checkpoint | None) -> str:
+    """`auto`: half the bytes of an int8 target's draft; a little acceptance for much less time a step. A draft that is
+    stored as int8 is small, and would lose much acceptance for little time.
+    """
     if draft_dtype != "auto":
         return draft_dtype
-    return "int4" if dtype == "int8" else dtype
+    return "int4" if dtype == "int8" and not (draft is not None and draft.is_int8) else dtype
 
 
 def _place(

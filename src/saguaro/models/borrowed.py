@@ -107,6 +107,11 @@ class BorrowingCheckpoint(Checkpoint):
         """From config.json."""
         return self._config
 
+    @property
+    def is_int8(self) -> bool:
+        """Always."""
+        return True
+
     @cached_property
     def fingerprint(self) -> str:
         """Of its files; config.json holds the digest of what is borrowed."""

@@ -78,6 +78,11 @@ class Checkpoint(ABC):
     def signature(self) -> Signature:
         """What the ids mean, for `vocabulary.compare`; cheap."""
 
+    @property
+    def is_int8(self) -> bool:
+        """Whether its files hold int8 rows, as those of small drafts do, which lose much in fewer bits."""
+        return False
+
     def draft_ids(self) -> list[int] | None:
         """Target id of each row of a head with a vocabulary of its own; None where row = id.
 

@@ -198,14 +198,14 @@ class Eagle3Checkpoint(Checkpoint):
     ) -> None:
         self.source = source
         self._directory = directory
-        self._int8 = BORROWED in content
-        if self._int8 and (target := lender()) is not None:
+        self._is_int8 = BORROWED in content
+        if self._is_int8 and (target := lender()) is not None:
             check_lender(lender_of(directory, content), target, source=source)
         self._config = read_config(content, RenamedWeights(self._raw).shapes())
 
     @cached_property
     def _raw(self) -> SafetensorsWeights | PickledWeights | Int8Rows:
-        if self._int8:
+        if self._is_int8:
             return Int8Rows(self._directory)
         if any(self._directory.glob("*.safetensors")):
             return SafetensorsWeights(self._directory)
@@ -215,6 +215,11 @@ class Eagle3Checkpoint(Checkpoint):
     def config(self) -> ModelConfig:
         """From config.json and the tensors; `config.eagle3` is set."""
         return self._config
+
+    @property
+    def is_int8(self) -> bool:
+        """Heads of our own may be."""
+        return self._is_int8
 
     @cached_property
     def fingerprint(self) -> str:
