@@ -133,7 +133,7 @@ def test_a_head_stored_as_int8_is_as_it_was_measured(made: tuple[Any, dict[str, 
     record = distil(replace(asked, train=train, out=tmp_path / "int8"), Heard())
     assert record is not None
     assert not (tmp_path / "int8" / "tokenizer.json").exists()
-    params = SamplingParams(max_tokens=12, ignore_eos=True)
+    params = SamplingParams(temperature=0.0, max_tokens=12, ignore_eos=True)
     with LLM(TARGET, **LONE) as llm:
         wanted = [c.token_ids for c in llm.generate(HELD_OUT, params)]
     with LLM(TARGET, str(tmp_path / "int8"), **{**LONE, "mode": "sd"}, lookahead=3) as llm:

@@ -3,8 +3,9 @@
 What `models/eagle3.py` computes, with gradients, and under the authors' names. Step 1 pairs each token with the taps of
 the token before; step s pairs it with the state that step s - 1 gave there, and sees the keys of step 1 up to the place
 where its chain of s pairs began, then those of the chain. So one pass has every proposal that could begin anywhere in
-the text (the paper's training-time test). Letters: B rows, T tokens of a row, W numbers of a token's taps, H hidden
-size, A heads, D head size, R learnt places. Must not know: laws, files. Tests: tests/training/test_eagle3.py.
+the text (the paper's training-time test). Letters: B rows, T tokens of a row or a text, C of all rows, S steps before
+this one, W numbers of a token's taps, I numbers of a pair, H hidden size, A heads, D head size, R learnt places. Must
+not know: laws, files. Tests: tests/training/test_eagle3.py.
 """
 
 from __future__ import annotations
@@ -37,33 +38,45 @@ class HeadAttention(nn.Module):
         self.o_proj = Dense(query, config.hidden, bias=False)
 
     def forward(
-        self,
-        pairs_BTI: torch.Tensor,
-        turn: Turn,
-        seen_B1TT: torch.Tensor,
-        chain: list[tuple[torch.Tensor, torch.Tensor]],
+        self, pairs_CI: torch.Tensor, turn: Turn, lengths: list[int], chain: list[tuple[torch.Tensor, torch.Tensor]]
     ) -> torch.Tensor:
-        """Attend; this step's keys and values join `chain`, whose first entry is step 1."""
-        rows, tokens, _ = pairs_BTI.shape
+        """Attend, text by text; this step's keys and values join `chain`, whose first entry is step 1."""
+        pairs_CI = pairs_CI.to(self.q_proj.compute)  # once for all three
         group = self.heads // self.kv_heads
-        q = rotate(self.q_proj(pairs_BTI).view(rows, tokens, self.heads, self.size), *turn).transpose(1, 2)
-        k = rotate(self.k_proj(pairs_BTI).view(rows, tokens, self.kv_heads, self.size), *turn)
-        v = self.v_proj(pairs_BTI).view(rows, tokens, self.kv_heads, self.size)
-        k, v = (x.transpose(1, 2).repeat_interleave(group, dim=1) for x in (k, v))
-        chain.append((k, v))
-        first_k, first_v = chain[0]
-        scores = [(q @ first_k.transpose(2, 3)).masked_fill(~seen_B1TT, HIDDEN)]
-        back = [
-            (own_k.roll(len(chain) - step, dims=2), own_v.roll(len(chain) - step, dims=2))
-            for step, (own_k, own_v) in enumerate(chain[1:], start=2)
-        ]
-        scores += [(q * own_k).sum(-1, keepdim=True) for own_k, _ in back]
-        weights = (torch.cat(scores, dim=-1) / math.sqrt(self.size)).softmax(-1)
-        mixed = weights[..., :tokens] @ first_v
-        for place, (_, own_v) in enumerate(back):
-            mixed = mixed + weights[..., tokens + place, None] * own_v
-        out: torch.Tensor = self.o_proj(mixed.transpose(1, 2).reshape(rows, tokens, -1))
+        q_ACD = rotate(self.q_proj(pairs_CI).view(-1, self.heads, self.size), *turn).transpose(0, 1)
+        k = rotate(self.k_proj(pairs_CI).view(-1, self.kv_heads, self.size), *turn)
+        v = self.v_proj(pairs_CI).view(-1, self.kv_heads, self.size)
+        k_ACD, v_ACD = (x.transpose(0, 1).repeat_interleave(group, dim=0) for x in (k, v))
+        chain.append((k_ACD, v_ACD))
+        step = len(chain) - 1
+        q_ACD = q_ACD / math.sqrt(self.size)
+        back = [[x.roll(step - number, dims=1) for x in own] for number, own in enumerate(chain[1:], start=1)]
+        own_ACS = q_ACD.new_zeros(*q_ACD.shape[:2], step)
+        if back:
+            own_ACS = torch.cat([(q_ACD * own_k).sum(-1, keepdim=True) for own_k, _ in back], dim=-1)
+        of_texts = zip(*(x.split(lengths, dim=1) for x in (q_ACD, *chain[0], own_ACS)), strict=True)
+        attended = [_attend(q, k, v, own, step) for q, k, v, own in of_texts]
+        mixed, shares = zip(*attended, strict=True)
+        mixed_ACD, share_ACS = torch.cat(mixed, dim=1), torch.cat(shares, dim=1)
+        for number, (_, own_v) in enumerate(back):
+            mixed_ACD = mixed_ACD + share_ACS[..., number, None] * own_v
+        out: torch.Tensor = self.o_proj(mixed_ACD.transpose(0, 1).reshape(len(pairs_CI), -1))
         return out
+
+
+def _attend(
+    q_ATD: torch.Tensor, k_ATD: torch.Tensor, v_ATD: torch.Tensor, own_ATS: torch.Tensor, step: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One text: what its places take from keys of step 1, and the weights of the chain's keys, whose scores are given.
+
+    A place sees keys of step 1 as far as `step` places before it; the first place of a text has none.
+    """
+    tokens = q_ATD.shape[1]
+    seen_TT = torch.ones(tokens, tokens, dtype=torch.bool, device=q_ATD.device).tril(-step)
+    seen_TT[:, 0] = False
+    scores = (q_ATD @ k_ATD.transpose(1, 2)).masked_fill(~seen_TT, HIDDEN)
+    weights = torch.cat([scores, own_ATS], dim=-1).softmax(-1)
+    return weights[..., :tokens] @ v_ATD, weights[..., tokens:]
 
 
 class HeadLayer(nn.Module):
@@ -144,27 +157,21 @@ class HeadStudent(nn.Module):
             taps_BTW: the target's hidden states at each token.
             steps: how long a chain gets.
         """
-        layer, width = self.midlayer, tokens_BT.shape[1]
+        layer, shape = self.midlayer, tokens_BT.shape
         cos_PE, sin_PE = rope_tables(self.config, int(positions_BT.max()) + 1)
-        pairs_BT = (positions_BT - 1).clamp(min=0)
-        turn = (
-            cos_PE.to(tokens_BT.device)[pairs_BT].unsqueeze(2),
-            sin_PE.to(tokens_BT.device)[pairs_BT].unsqueeze(2),
-        )
-        same_BTT = text_BT[:, :, None] == text_BT[:, None, :]
-        exists_B1T = (places_before(text_BT) > 0)[:, None, :]
-        embedded_BTH = layer.input_layernorm(self.embedding_VH[tokens_BT])
-        hidden_BTH = self.fc(taps_BTW.float()).roll(1, dims=1)
+        pairs_C = (positions_BT - 1).clamp(min=0).flatten()
+        turn = (cos_PE.to(tokens_BT.device)[pairs_C].unsqueeze(1), sin_PE.to(tokens_BT.device)[pairs_C].unsqueeze(1))
+        lengths = [length for text_T in text_BT for length in text_T.unique_consecutive(return_counts=True)[1].tolist()]
+        embedded_CH = layer.input_layernorm(self.embedding_VH[tokens_BT.flatten()])
+        hidden_CH = self.fc(taps_BTW.float()).flatten(0, 1).roll(1, dims=0)
         chain: list[tuple[torch.Tensor, torch.Tensor]] = []
         found = []
-        ones_TT = torch.ones(width, width, dtype=torch.bool, device=tokens_BT.device)
-        for step in range(steps):
-            seen_B1TT = (same_BTT & exists_B1T & ones_TT.tril(-step))[:, None]
-            pairs_BTI = torch.cat([embedded_BTH, layer.hidden_norm(hidden_BTH)], dim=-1)
-            x_BTH = hidden_BTH + layer.self_attn(pairs_BTI, turn, seen_B1TT, chain)
-            x_BTH = x_BTH + layer.mlp(layer.post_attention_layernorm(x_BTH))
-            found.append(self.norm(x_BTH))
-            hidden_BTH = x_BTH.roll(1, dims=1)
+        for _ in range(steps):
+            pairs_CI = torch.cat([embedded_CH, layer.hidden_norm(hidden_CH)], dim=-1)
+            x_CH = hidden_CH + layer.self_attn(pairs_CI, turn, lengths, chain)
+            x_CH = x_CH + layer.mlp(layer.post_attention_layernorm(x_CH))
+            found.append(self.norm(x_CH).view(*shape, -1))
+            hidden_CH = x_CH.roll(1, dims=0)
         return found
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
