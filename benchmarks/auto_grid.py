@@ -6,7 +6,7 @@ One engine a placement runs the grid, reconfigured between requests; settings ta
 three best, AR and `auto` (an engine of its own, which has no option but the devices) are then run again in turns, and
 only those numbers are compared. Prompts are known from the first run on, so that decoding alone is measured. Every
 output is compared with AR's. `--only-ar` leaves the grid out, and runs AR and `auto` in one engine: two copies of the
-weights may lie differently in memory, which is some percent. The record goes to benchmarks/results/auto-grid.json.
+weights may lie differently in memory and so differ in speed. The record goes to benchmarks/results/auto-grid.json.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ class EngineConfig:
         pacing: `lockstep` makes the target wait until all branches are full (experiments and tests).
         target_device, draft_device: `cpu:0`, `cpu:0-1` or `auto`.
         dtype: `float32`, `bfloat16`, `int8` or `auto`.
-        draft_dtype: the same or `int4`; `auto` is `int4` beside an int8 target, and `int8` for a
-            draft that is stored so (it changes the speed, never the text).
+        draft_dtype: the same or `int4`; `auto` is `int4` beside an int8 target, and `int8` for a draft that is
+            stored so (it changes the speed, never the text).
         max_batch: rows that run at once.
         max_model_len: prompt and output together, in tokens; None takes the model's own, at most 8,192.
         profile: file that `saguaro calibrate` wrote for this pair: what the draft expects at first, and the values of
