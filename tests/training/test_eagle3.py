@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.models.eagle3_heads import head_tensors
 from tests.models.eagle3_reference import NaiveHead, normed, taps_of
 from tests.training.conftest import ENGINE, TRAIN, Heard, ask
@@ -18,13 +19,17 @@ from saguaro.engine.resolve import resolve
 from saguaro.errors import ConfigError
 from saguaro.models.checkpoint import open_checkpoint
 from saguaro.models.eagle3_checkpoint import read_config
+from saguaro.training import head
+from saguaro.training.corpus import Batch
 from saguaro.training.curve import by_position
 from saguaro.training.folder import TRAIN as STAGE
-from saguaro.training.head import by_step
-from saguaro.training.head_student import HeadStudent
-from saguaro.training.run import distil
+from saguaro.training.head import Lessons, by_step, chosen, first_tensors, head_config
+from saguaro.training.head_student import HeadStudent, Window, texts_of
+from saguaro.training.loss import Laws
+from saguaro.training.run import _open_target, distil
 from saguaro.training.settings import TrainSettings
 from saguaro.training.start import check_head
+from saguaro.training.taps import tap_path, write_taps
 
 TARGET = "toy:llama?seed=3&vocab=24&layers=6&hidden=32&ffn=64&scale=6"
 PROMPTS = [[1 + i % 20, 2 + i % 7, 3 + i % 11] for i in range(30)]
@@ -33,14 +38,15 @@ LONE: dict[str, Any] = {**ENGINE, "target_device": "cpu:0", "max_batch": 32}
 TRAINING = replace(TRAIN, eagle3=True, own_states=4, measured_states=6, steps=40, batch_tokens=256, lr=5e-3)
 
 
-def test_the_student_computes_what_the_head_does() -> None:
-    """Two texts in a row: each step of each chain is what pairs one after the other give."""
+@pytest.mark.parametrize("going_on", [None, [(7, 7, 11)], [(0, 2, 5), (7, 8, 11)], [(0, 4, 7), (0, 1, 3)]])
+def test_the_student_computes_what_the_head_does(going_on: list[tuple[int, int, int]] | None) -> None:
+    """Two texts in a row: each step of each chain is what pairs one after the other give, in windows that go on."""
     target = open_checkpoint(TARGET)
     tensors, config = head_tensors(target.config)
     embedding = target.weights().get("model.embed_tokens.weight")
     shapes = {name.replace("midlayer.", "model.layers.0."): tuple(value.shape) for name, value in tensors.items()}
     student = HeadStudent(read_config(config, shapes), tensors, embedding)
-    texts, steps = [[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5]], 3
+    texts, steps = [[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5]], 4
     taps = [taps_of(TARGET, (2, 3, 3), text) for text in texts]
     with torch.no_grad():
         states = student(
@@ -49,7 +55,10 @@ def test_the_student_computes_what_the_head_does() -> None:
             torch.tensor([[0] * 7 + [1] * 4]),
             torch.cat(taps)[None],
             steps=steps,
+            going_on=None if going_on is None else [Window(*each) for each in going_on],
         )
+    known = [dict(zip(p[e].tolist(), x[e], strict=True)) for p, x, e in states]
+    windows = going_on or [(0, 0, 7), (7, 7, 11)]
     naive = NaiveHead(tensors, config, embedding)
     for text, own, at in zip(texts, taps, (0, 7), strict=True):
         for begin in range(1, len(text)):  # a chain that begins with this token
@@ -59,8 +68,13 @@ def test_the_student_computes_what_the_head_does() -> None:
             for step in range(min(steps, len(text) - begin)):
                 if step:
                     state = naive.pair(text[begin + step], state)
-                wanted = normed(state, tensors["norm.weight"], naive.eps)
-                torch.testing.assert_close(states[step][0, at + begin + step], wanted, rtol=1e-4, atol=1e-4)
+                place = at + begin + step
+                there = any(first <= place < end and place - first >= step - 1 for _, first, end in windows)
+                assert (place in known[step]) == (step == 0 or there)
+                if place in known[step]:
+                    wanted = normed(state, tensors["norm.weight"], naive.eps)
+                    torch.testing.assert_close(known[step].pop(place), wanted, rtol=1e-4, atol=1e-4)
+    assert not any(known), "nothing else is said to exist"
 
 
 def test_positions_are_counted_as_chains_go() -> None:
@@ -72,6 +86,75 @@ def test_positions_are_counted_as_chains_go() -> None:
     missing = torch.ones(2, 5)
     missing[:, 0] = 0
     assert by_step(later, later, missing, [5]) == (0.75, 0.0)
+
+
+class Copies:
+    """A batch of one text several times, with its laws and taps, in place of a corpus."""
+
+    def __init__(self, count: int, *, vocab: int, width: int) -> None:
+        generator = torch.Generator().manual_seed(5)
+        tokens, length = torch.randint(vocab, (7,), generator=generator), 7
+        self.corpus = self
+        self._taps = torch.randn(length, width, generator=generator).repeat(count, 1)
+        self._p = torch.rand(length, 3, generator=generator).softmax(-1).mul(0.9)
+        self._batch = Batch(
+            tokens.repeat(count)[None],
+            torch.arange(length).repeat(count)[None],
+            torch.arange(count).repeat_interleave(length)[None],
+            torch.arange(count * length),
+            torch.arange(length).repeat(count),
+        )
+
+    def batch(self, *_: object) -> Any:
+        """The rows, or their taps where rows are given, too."""
+        return self._batch if len(_) == 1 else self._taps[None]
+
+    def laws(self, laws_R: torch.Tensor, column_V: torch.Tensor) -> Laws:
+        """Three tokens at each place."""
+        p_RK, columns_RK = self._p[laws_R], column_V[(laws_R[:, None] + torch.arange(3)) % 20]
+        return Laws(columns_RK, p_RK, 1 - p_RK.sum(-1), columns_RK[:, 0], p_RK[:, 0])
+
+
+def test_windows_that_go_on_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of the same text four times, in windows of whole texts: loss and gradients are those of all."""
+    target = open_checkpoint(TARGET)
+    config = head_config(target.config, draft_vocab=None)
+    assert config.eagle3 is not None
+    whole = [Window(7 * i, 7 * i, 7 * i + 7) for i in range(4)]
+    monkeypatch.setattr(head, "chosen", lambda texts, wanted_R, share, key: whole[: int(4 * share)])
+    found = []
+    for share in (1.0, 0.5, 0.25):
+        student = HeadStudent(
+            config,
+            first_tensors(target, config, draft_ids_N=None, seed=1),
+            target.weights().get("model.embed_tokens.weight"),
+        )
+        rows: Any = Copies(4, vocab=24, width=config.eagle3.tap_width)
+        lessons = Lessons(student, rows, rows, torch.arange(24), own_states=3, weight=0.8, share=share, seed=0)
+        loss, count = lessons.learn(3, [0])
+        assert count == 4 * 6  # the first place of a text has no pair
+        found.append({"loss": torch.tensor(loss)} | {name: p.grad for name, p in student.trained().items()})
+    for other in found[1:]:
+        for name, value in found[0].items():
+            torch.testing.assert_close(other[name], value, rtol=1e-4, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_every_learnt_place_goes_on_in_its_turn() -> None:
+    texts = texts_of(torch.tensor([[0] * 150 + [1] * 90 + [-1] * 10, [0] * 250]))
+    assert texts == [(0, 0, 150), (150, 150, 240), (240, 240, 250), (250, 250, 500)]
+    wanted = torch.tensor([*range(20, 150), *range(160, 240), *range(260, 500)])
+    counts = torch.zeros(500)
+    for i in range(400):
+        picked = chosen(texts, wanted, 0.2, f"key/{i}")
+        total = sum(each.end - each.begin for each in picked)
+        assert 0.2 * len(wanted) <= total < 0.2 * len(wanted) + 64
+        for each in picked:
+            assert each.text == max(text.begin for text in texts if text.begin <= each.begin)
+            counts[each.begin : each.end] += 1
+    assert counts[wanted].min() > 60
+    assert counts.sum() == counts[wanted].sum(), "places that are not learnt"
+    assert chosen(texts, wanted, 0.2, "key") == chosen(texts, wanted, 0.2, "key")
+    assert len(chosen(texts, wanted, 1e-9, "key")) == 1
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +170,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]
 
 def acceptance(record: dict[str, Any], place: int = -1, temperature: int = 0) -> list[float]:
     return record["curve"][place][f"temperature_{temperature}"]["by_position"]
+
+
+def test_taps_of_texts_that_the_target_writes_are_those_of_reading_them(made: tuple[Any, dict[str, Any]]) -> None:
+    asked, _ = made
+    work = asked.work.path
+    names = asked.work.read("shards")["names"]
+    for name in names:
+        kept = load_file(tap_path(work, name))["taps"]
+        tap_path(work, name).unlink()
+        write_taps(work, [name], lambda: _open_target(asked))
+        torch.testing.assert_close(kept, load_file(tap_path(work, name))["taps"], rtol=0.02, atol=0.02)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 
 from saguaro.errors import ConfigError, WeightsError
-from saguaro.training.folder import DATA, TRAIN, WorkFolder
+from saguaro.training.folder import DATA, TRAIN, WorkFolder, without_folders
 from saguaro.training.settings import DataSettings, TrainSettings
 
 
@@ -26,6 +26,8 @@ from saguaro.training.settings import DataSettings, TrainSettings
         (TrainSettings, {"own_states": 4}, "--own-states is for heads"),
         (TrainSettings, {"measured_states": 8}, "--measured-states is for heads"),
         (TrainSettings, {"own_weight": 0.5}, "--own-weight is for heads"),
+        (TrainSettings, {"own_share": 0.5}, "--own-share is for heads"),
+        (TrainSettings, {"eagle3": True, "own_share": 0.0}, "own_share must be in 0.01 ... 1"),
         (TrainSettings, {"eagle3": True, "own_weight": 1.5}, "own_weight must be in 0 ... 1"),
         (TrainSettings, {"eagle3": True, "head_rows": 9}, "--head-rows is for language models"),
         (TrainSettings, {"eagle3": True, "states": 1.0}, "--states is for language models"),
@@ -71,3 +73,10 @@ def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "data.json").write_text("{")
     with pytest.raises(WeightsError, match=r"data\.json is damaged"):
         work.claim(DATA, {})
+
+
+def test_a_card_shows_no_folder_of_the_machine():
+    assert without_folders("/somewhere/models/target.gguf") == "target.gguf"
+    assert without_folders("~/models/target.gguf") == "target.gguf"
+    for plain in ("prompts/own.jsonl", "--eagle3", "organisation/name@main", "toy:llama?vocab=24"):
+        assert without_folders(plain) == plain

@@ -24,9 +24,10 @@ from saguaro.cli.parser import Parser, at_least_one, names, number, numbers, who
 from saguaro.config import EngineConfig
 from saguaro.device import parse_device
 from saguaro.errors import ConfigError
-from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place
+from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, without_folders
 from saguaro.training.settings import (
     MEASURED_STATES,
+    OWN_SHARE,
     OWN_STATES,
     OWN_WEIGHT,
     PRECISIONS,
@@ -144,6 +145,11 @@ def _add_model(parser: Parser) -> None:
         help=f"of a head: what each further token in a row counts, beside the one before it (default {OWN_WEIGHT})",
     )  # fmt: skip
     group.add_argument(
+        "--own-share", type=number, metavar="S",
+        help="of a head: part of a step's places at which it learns to go on by itself; a step is shorter then "
+        f"(default {OWN_SHARE:g})",
+    )  # fmt: skip
+    group.add_argument(
         "--measured-states", type=at_least_one, metavar="N",
         help=f"of a head: positions at which acceptance is measured (default {MEASURED_STATES})",
     )  # fmt: skip
@@ -258,7 +264,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         out=options.out,
         work=work,
         threads=threads,
-        command=shlex.join(["saguaro", *sys.argv[1:]]),
+        command=shlex.join(["saguaro", *map(without_folders, sys.argv[1:])]),
         facts={"machine": machine(), "versions": versions()},
     )
 

@@ -111,6 +111,12 @@ class WorkFolder:
         staging.replace(self.path / f"{name}.json")
 
 
+def without_folders(text: str) -> str:
+    """A path as a card may show it, without the folders of this machine; what is relative stays as it is."""
+    path = Path(text).expanduser()
+    return path.name if path.is_absolute() else text
+
+
 def digest(*parts: str) -> str:
     """One short key of several texts."""
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

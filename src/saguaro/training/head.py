@@ -9,8 +9,10 @@ Tests: tests/training/test_eagle3.py.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -22,11 +24,13 @@ from saguaro.models.eagle3_shape import Eagle3Shape, usual_taps
 from saguaro.models.weights.names import EMBEDDING, FINAL_NORM, HEAD
 from saguaro.training.corpus import Rows
 from saguaro.training.curve import Curve
-from saguaro.training.head_student import HeadStudent, places_before
+from saguaro.training.head_student import HeadStudent, Window, texts_of
 from saguaro.training.loss import backward, taken
 from saguaro.training.taps import TapTable
 
 PART = 256
+WINDOW = 64
+"""Places in a row where chains go on, if not all do: a chain of n steps begins n - 2 places into one."""
 
 
 def head_config(target: ModelConfig, *, draft_vocab: int | None) -> ModelConfig:
@@ -106,6 +110,9 @@ class Lessons:
         column_V: the head's column of each of the target's tokens.
         own_states: steps of a chain.
         weight: what a step counts, beside the one before it.
+        share: part of a batch's learnt places, in windows, where chains go beyond step 1. They stand for all, and a
+            batch costs 1 + share * (own_states - 1) steps.
+        seed: with a step's number, decides where.
     """
 
     def __init__(
@@ -117,21 +124,52 @@ class Lessons:
         *,
         own_states: int,
         weight: float,
+        share: float,
+        seed: int,
     ) -> None:
         self._student, self._rows, self._taps = student, rows, taps
         self._column_V = column_V
         self._own_states, self._weight = own_states, weight
+        self._share, self._seed = share, seed
 
-    def learn(self, numbers: Sequence[int]) -> tuple[float, int]:
-        """Gradients of the weighed mean KL over all steps of some rows; returns it, and the places that were learnt."""
-        states, laws_R = _chains(self._student, self._rows, self._taps, numbers, self._own_states)
+    def learn(self, number: int, rows: Sequence[int]) -> tuple[float, int]:
+        """Gradients of the weighed mean KL over all steps of some rows, in a training's step of that number; returns
+        it, and the places that were learnt.
+        """
+        batch = self._rows.batch(rows)
+        key = f"chains/{self._seed}/{number}"
+        going_on = None if self._share >= 1 else chosen(texts_of(batch.text_BT), batch.wanted_R, self._share, key)
+        states, laws_R = _chains(self._student, self._rows, self._taps, rows, self._own_states, going_on)
         laws = self._rows.corpus.laws(torch.cat(laws_R), self._column_V)
         hidden_RH = torch.cat(states)
-        weight_R = torch.cat([torch.full((len(each),), self._weight**step) for step, each in enumerate(states)])
+        of_step = (len(laws_R[0]) / max(1, len(each)) * self._weight**step for step, each in enumerate(states))
+        weight_R = torch.cat([torch.full((len(each),), value) for each, value in zip(states, of_step, strict=True)])
         loss = backward(
             hidden_RH, self._student.head_weight, laws, compute=self._student.compute, weight_R=weight_R.to(hidden_RH)
         )
         return loss, len(laws_R[0])
+
+
+def chosen(texts: Sequence[Window], wanted_R: torch.Tensor, share: float, key: str) -> list[Window]:
+    """Windows of learnt places, in an order that `key` decides, until they are that share of all; at least one.
+
+    Args:
+        texts: of a batch.
+        wanted_R: learnt places, sorted; those of a text lie side by side.
+        share: above 0.
+        key: of the order, and of where windows begin.
+    """
+    draws, found = random.Random(key), []
+    for text in texts:
+        first, last = torch.searchsorted(wanted_R, torch.tensor([text.begin, text.end])).tolist()
+        if first == last:
+            continue
+        begin, end = int(wanted_R[first]), int(wanted_R[last - 1]) + 1
+        cuts = [begin, *range(begin + draws.randint(1, WINDOW), end, WINDOW), end]
+        found += [Window(text.text, *pair) for pair in pairwise(cuts)]
+    draws.shuffle(found)
+    reached = accumulate((each.end - each.begin for each in found), initial=0)
+    return [each for each, before in zip(found, reached, strict=False) if before < share * len(wanted_R)]
 
 
 def measure_head(
@@ -180,17 +218,31 @@ def by_step(
 
 
 def _chains(
-    student: HeadStudent, rows: Rows, taps: TapTable, numbers: Sequence[int], steps: int
+    student: HeadStudent,
+    rows: Rows,
+    taps: TapTable,
+    numbers: Sequence[int],
+    steps: int,
+    going_on: Sequence[Window] | None = None,
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Normed states (R, H) of each step at the learnt places where it exists, and the numbers of their laws."""
     batch = rows.batch(numbers)
-    states = student(batch.tokens_BT, batch.positions_BT, batch.text_BT, taps.batch(rows, numbers), steps=steps)
-    before_R = places_before(batch.text_BT).flatten()[batch.wanted_R]
-    kept = [before_R >= step for step in range(1, steps + 1)]
-    return (
-        [x_BTH.flatten(0, 1)[batch.wanted_R[at]] for x_BTH, at in zip(states, kept, strict=True)],
-        [batch.laws_R[at] for at in kept],
+    found = student(
+        batch.tokens_BT,
+        batch.positions_BT,
+        batch.text_BT,
+        taps.batch(rows, numbers),
+        steps=steps,
+        going_on=going_on,
     )
+    law_C = torch.full((batch.tokens_BT.numel(),), -1)
+    law_C[batch.wanted_R] = batch.laws_R
+    states, laws_R = [], []
+    for places_C, normed_CH, exists_C in found:
+        kept_C = (law_C[places_C] >= 0) & exists_C
+        states.append(normed_CH[kept_C])
+        laws_R.append(law_C[places_C[kept_C]])
+    return states, laws_R
 
 
 def _taken(

@@ -21,7 +21,7 @@ from saguaro.training.curve import Curve
 from saguaro.training.folder import DATA
 from saguaro.training.head import Lessons, first_tensors, head_config, head_json, measure_head
 from saguaro.training.head_student import HeadStudent
-from saguaro.training.settings import MEASURED_STATES, OWN_STATES, OWN_WEIGHT
+from saguaro.training.settings import MEASURED_STATES, OWN_SHARE, OWN_STATES, OWN_WEIGHT
 from saguaro.training.taps import TapTable, write_taps
 from saguaro.training.texts import HELD_OUT
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadParts:
-    """What a training of a head runs on: `learn` makes the gradients of some rows, `config` is what is written."""
+    """What a training of a head runs on: `learn` makes the gradients of a step's rows, `config` is what is written."""
 
     student: HeadStudent
-    learn: Callable[[Sequence[int]], tuple[float, int]]
+    learn: Callable[[int, Sequence[int]], tuple[float, int]]
     curve: Callable[[], Curve]
     config: dict[str, Any]
 
@@ -84,6 +84,8 @@ def head_parts(
         column_V,
         own_states=train.own_states or OWN_STATES,
         weight=OWN_WEIGHT if train.own_weight is None else train.own_weight,
+        share=OWN_SHARE if train.own_share is None else train.own_share,
+        seed=asked.data.seed,
     )
     return HeadParts(student, lessons.learn, curve, head_json(config, dtype=train.stored))
 

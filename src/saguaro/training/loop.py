@@ -66,8 +66,8 @@ class Training:
         sampled: chooses rows of the head for each step; None computes all.
         norm_H: weights of the target's last norm, where its states are imitated.
         clock: seconds.
-        learn: makes the gradients of the rows of some numbers; returns the loss and the places that were learnt. By
-            default the KL of the student's logits at every place.
+        learn: makes the gradients of a step, by its number and those of its rows; returns the loss and the places that
+            were learnt. By default the KL of the student's logits at every place.
     """
 
     student: Student | HeadStudent
@@ -83,7 +83,7 @@ class Training:
     sampled: SampledHead | None = None
     norm_H: torch.Tensor | None = None
     clock: Callable[[], float] = time.monotonic
-    learn: Callable[[Sequence[int]], tuple[float, int]] | None = None
+    learn: Callable[[int, Sequence[int]], tuple[float, int]] | None = None
     step: int = 0
     tokens: int = 0
     loss: float | None = None
@@ -183,29 +183,29 @@ class Training:
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
-        loss, count = (self.learn or self._learn)(self._epoch[1][place])
+        loss, count = (self.learn or self._learn)(self.step, self._epoch[1][place])
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.clip)
         self._optimiser.step()
         self.step += 1
         self.tokens += count
         return loss
 
-    def _learn(self, numbers: Sequence[int]) -> tuple[float, int]:
+    def _learn(self, step: int, numbers: Sequence[int]) -> tuple[float, int]:
         """Gradients of the mean KL of some rows."""
         batch = self.rows.batch(numbers)
         device = self.student.head_weight.device
         hidden_BTH = self.student(batch.tokens_BT.to(device), batch.positions_BT.to(device), batch.text_BT.to(device))
         hidden_RH = hidden_BTH.flatten(0, 1)[batch.wanted_R.to(device)]
         laws = self.rows.corpus.laws(batch.laws_R, self.column_V).to(device)
-        loss = self._backward(hidden_RH, laws, self._pull(hidden_RH, batch.laws_R))
+        loss = self._backward(step, hidden_RH, laws, self._pull(hidden_RH, batch.laws_R))
         return loss, len(batch.laws_R)
 
-    def _backward(self, hidden_RH: torch.Tensor, laws: Laws, pull_RH: torch.Tensor | None) -> float:
+    def _backward(self, step: int, hidden_RH: torch.Tensor, laws: Laws, pull_RH: torch.Tensor | None) -> float:
         """The loss of a step; its gradient is added to all that learns."""
         compute = self.student.compute
         if self.sampled is None:
             return backward(hidden_RH, self.student.head_weight, laws, compute=compute, pull_RH=pull_RH)
-        chosen = self.sampled.choose(self.step, laws)
+        chosen = self.sampled.choose(step, laws)
         return backward(
             hidden_RH, chosen.weight_SH, chosen.laws, compute=compute, raise_N=chosen.raise_S, pull_RH=pull_RH
         )

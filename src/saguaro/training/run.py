@@ -21,16 +21,18 @@ from saguaro.engine.resolve import Plan
 from saguaro.errors import ConfigError
 from saguaro.models.causal_lm import CausalLM
 from saguaro.models.checkpoint import Checkpoint
+from saguaro.models.decoder import Decoder
 from saguaro.models.eagle3_shape import usual_taps
 from saguaro.models.weights.names import FINAL_NORM
 from saguaro.training import export
 from saguaro.training.corpus import Corpus, Rows
 from saguaro.training.curve import Curve, measure
 from saguaro.training.draft_vocabulary import columns, likeliest
-from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest
+from saguaro.training.folder import DATA, TRAIN, WorkFolder, check_place, digest, without_folders
 from saguaro.training.head_run import HeadParts, head_parts
 from saguaro.training.head_student import HeadStudent
 from saguaro.training.loop import Report, Training
+from saguaro.training.memory import keep_freed_memory
 from saguaro.training.sampled_head import SampledHead
 from saguaro.training.settings import PARTS, TRAINING, DataSettings, TrainSettings
 from saguaro.training.shards import Shard, Shards
@@ -108,6 +110,7 @@ def distil(
         ConfigError: the work folder holds something else, or the result cannot be described.
     """
     check_place(asked.out)
+    keep_freed_memory()
     data_key = _data_key(asked)
     asked.work.claim(DATA, data_key)
     asked.work.claim(TRAIN, _train_key(asked, data_key))
@@ -166,7 +169,7 @@ def _data(asked: Asked, listener: Listener) -> list[str]:
     count = None if asked.train.texts is None else -(-asked.train.texts // SHARD)
     shards = list(_all_shards(jobs, _own_texts(asked)))[:count]
     listener.stage("texts and laws of the target", sum(len(items) for _, items in (*held_out, *shards)))
-    opened = cache(lambda: load(asked.plan.target, asked.plan))
+    opened = cache(partial(_open_target, asked))
 
     def made(part: Sequence[Shard], goes_on: Callable[[str], bool], *, top_k: int, ends_loops: bool) -> list[str]:
         writer = partial(_writer, asked, top_k=top_k, ends_loops=ends_loops)
@@ -184,6 +187,15 @@ def _data(asked: Asked, listener: Listener) -> list[str]:
     return names
 
 
+def _open_target(asked: Asked) -> CausalLM:
+    """The target; for a head it keeps its taps."""
+    model = load(asked.plan.target, asked.plan)
+    if asked.train.eagle3:
+        assert isinstance(model, Decoder)
+        model.tap_layers = usual_taps(asked.target.config.num_layers)
+    return model
+
+
 def _writer(asked: Asked, model: CausalLM, *, top_k: int, ends_loops: bool) -> Writer:
     """What continues prompts, as the engine would."""
     return Writer(
@@ -195,6 +207,7 @@ def _writer(asked: Asked, model: CausalLM, *, top_k: int, ends_loops: bool) -> W
         rows=asked.data.rows,
         ends_loops=ends_loops,
         states=asked.data.keep_states and ends_loops,
+        taps=model.taps if asked.train.eagle3 and isinstance(model, Decoder) else None,
     )
 
 
@@ -322,9 +335,9 @@ def _record(asked: Asked, training: Training, corpus: Corpus, curve: Sequence[Ma
     record = {
         "schema": 1,
         "command": asked.command,
-        "target": asked.target.source,
+        "target": without_folders(asked.target.source),
         "model": {
-            "source": asked.source.source,
+            "source": without_folders(asked.source.source),
             "layers": [] if asked.train.eagle3 else list(asked.layers),
             "taps": list(usual_taps(asked.target.config.num_layers)) if asked.train.eagle3 else [],
             "draft_vocab": asked.train.draft_vocab,

@@ -22,6 +22,7 @@ DEFAULT_EPOCHS = 4
 OWN_STATES, MEASURED_STATES = 4, 8
 OWN_WEIGHT = 0.8
 """As published heads were trained: a token further on is reached less often."""
+OWN_SHARE = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class TrainSettings:
         eagle3: train an EAGLE-3 head instead of a small language model.
         own_states: of a head: tokens in a row that it learns to go on from its own states; None is OWN_STATES.
         own_weight: of a head: what each further token in a row counts, beside the one before it; None is OWN_WEIGHT.
+        own_share: of a head: part of a step's places at which it learns to go on from its own states; None is
+            OWN_SHARE.
         measured_states: of a head: positions at which acceptance is measured; None is MEASURED_STATES.
 
     Raises:
@@ -113,6 +116,7 @@ class TrainSettings:
     eagle3: bool = False
     own_states: int | None = None
     own_weight: float | None = None
+    own_share: float | None = None
     measured_states: int | None = None
 
     def __post_init__(self) -> None:
@@ -125,9 +129,10 @@ class TrainSettings:
         for name in ("draft_vocab", "head_rows", "texts", "steps", "epochs"):
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} must be 1 or more")
-        for name in ("own_states", "measured_states", "own_weight"):
+        for name, least, most in (
+            ("own_states", 1, 32), ("measured_states", 1, 32), ("own_weight", 0, 1), ("own_share", 0.01, 1)
+        ):  # fmt: skip
             value = getattr(self, name)
-            least, most = (0, 1) if name == "own_weight" else (1, 32)
             _require(value is None or least <= value <= most, f"{name} must be in {least} ... {most}")
             _require(value is None or self.eagle3, f"--{name.replace('_', '-')} is for heads; it needs --eagle3")
         _require(self.head_rows is None or self.trained == "layers", "--head-rows is for a head that does not learn")

@@ -1,7 +1,8 @@
 """Shards of texts with their laws: written by the target, or read by it where the text is given; none is made twice.
 
-A shard is two files, `texts-N` (`texts.py`) and `laws-N` (`laws.py`); the second one is written last and says that the
-shard is done. Must not know: students, the order of stages. Tests: tests/training/test_shards.py.
+A shard is two files, `texts-N` (`texts.py`) and `laws-N` (`laws.py`), and a third where taps are kept (`taps.py`); laws
+are written last and say that the shard is done. Must not know: students, the order of stages.
+Tests: tests/training/test_shards.py.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from safetensors.torch import save_file
 
 from saguaro.models.causal_lm import CausalLM
 from saguaro.training.laws import Laws, Reader, law_path, laws_of
+from saguaro.training.taps import save_taps, tap_path
 from saguaro.training.texts import Job, Text, path_of, read, save
-from saguaro.training.writer import Writer
+from saguaro.training.writer import Writer, Written
 
 Shard = tuple[str, Sequence[Job | Text]]
 
@@ -47,7 +49,7 @@ class Shards:
     states: bool = False
     _done: set[str] = field(default_factory=set)
     _jobs: list[tuple[str, int]] = field(default_factory=list)  # shard and place of each job that was handed out
-    _parts: dict[str, list[tuple[Text, Laws] | None]] = field(default_factory=dict)
+    _parts: dict[str, list[Written | None]] = field(default_factory=dict)
     _model: CausalLM | None = None
 
     def write(self) -> list[str]:
@@ -64,7 +66,7 @@ class Shards:
             writer = self.make_writer(self._opened())
             for written in writer.write(chain([first], stream), longest=longest):
                 name, place = self._jobs[written.index]
-                self._parts[name][place] = (written.text, written.laws)
+                self._parts[name][place] = written
                 if None not in self._parts[name]:
                     self._join(name)
         return [name for name, _ in self.shards if name in self._done]
@@ -92,8 +94,11 @@ class Shards:
     def _join(self, name: str) -> None:
         """The last text of a shard has ended."""
         parts = [part for part in self._parts.pop(name) if part is not None]
-        laws = {each: torch.cat([part[1][each] for part in parts]) for each in parts[0][1]}
-        self._finish(name, [text for text, _ in parts], laws)
+        laws = {each: torch.cat([part.laws[each] for part in parts]) for each in parts[0].laws}
+        taps = [part.taps_NW for part in parts if part.taps_NW is not None]
+        if taps:
+            save_taps(tap_path(self.folder, name), taps)
+        self._finish(name, [part.text for part in parts], laws)
 
     def _finish(self, name: str, texts: Sequence[Text], laws: Laws) -> None:
         save(path_of(self.folder, name), texts)

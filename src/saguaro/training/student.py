@@ -9,7 +9,8 @@ Tests: tests/training/test_student.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -24,12 +25,27 @@ class Dense(nn.Linear):
     """A linear layer with float32 weights whose product is computed in `compute`."""
 
     compute = torch.float32
+    _converted: torch.Tensor | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.compute is torch.float32:
             return super().forward(x)
         bias = None if self.bias is None else self.bias.to(self.compute)
-        return functional.linear(x.to(self.compute), self.weight.to(self.compute), bias).float()
+        weight = self.weight.to(self.compute) if self._converted is None else self._converted
+        return functional.linear(x.to(self.compute), weight, bias).float()
+
+
+@contextmanager
+def converted(module: nn.Module) -> Iterator[None]:
+    """Within it, every linear layer converts its weight once, however often it is used."""
+    layers = [layer for layer in module.modules() if isinstance(layer, Dense) and layer.compute is not torch.float32]
+    for layer in layers:
+        layer._converted = layer.weight.to(layer.compute)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._converted = None
 
 
 class Norm(nn.Module):

@@ -3,7 +3,8 @@
     taps-00007.safetensors   taps (N, W) bfloat16: the inputs of some layers side by side, at all but the last token of
                              each text of the shard
 
-The target runs as the engine runs it, with the same packed weights. Must not know: students. Tests:
+Texts that the target writes for a head leave them as they are written (`writer.py`); others are read here. The target
+runs as the engine runs it, with the same packed weights. Must not know: students. Tests:
 tests/training/test_eagle3.py.
 """
 
@@ -63,12 +64,16 @@ def write_taps(
         path, texts = tap_path(folder, name), read(path_of(folder, name))
         if not path.exists():
             model = model or open_model()
-            staging = path.with_name(path.name + ".writing")
             with torch.inference_mode():
-                taps_NW = torch.cat([taps_of(model, text) for text in texts])
-            save_file({"taps": taps_NW.clone()}, staging)
-            staging.replace(path)
+                save_taps(path, [taps_of(model, text) for text in texts])
         on_shard(sum(len(text.tokens) - 1 for text in texts))
+
+
+def save_taps(path: Path, taps: Sequence[torch.Tensor]) -> None:
+    """Write the taps of a shard's texts."""
+    staging = path.with_name(path.name + ".writing")
+    save_file({"taps": torch.cat(list(taps))}, staging)
+    staging.replace(path)
 
 
 class TapTable:

@@ -10,7 +10,7 @@ Tests: tests/training/test_writer.py.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -33,11 +33,14 @@ LOOP_TOKENS, LOOP_PERIOD = 64, 24
 
 @dataclass(frozen=True)
 class Written:
-    """One text with its laws (the tensors of `laws.py`), and the place of its job among all."""
+    """One text with its laws (the tensors of `laws.py`), the place of its job among all, and taps (`taps.py`) where
+    they are kept.
+    """
 
     index: int
     text: Text
     laws: Laws
+    taps_NW: torch.Tensor | None = None
 
 
 @dataclass
@@ -50,6 +53,7 @@ class Row:
     tokens: list[int]
     known: int = 0
     laws: list[Laws] = field(default_factory=list)
+    taps: list[torch.Tensor] = field(default_factory=list)
 
 
 class Writer:
@@ -64,6 +68,7 @@ class Writer:
         rows: texts at once.
         ends_loops: end a text that goes in a circle; what follows would teach nothing new.
         states: keep the target's last states, too.
+        taps: gives the hidden states (T, W) of the last pass's tokens, which are kept where it is given.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Writer:
         rows: int = ROWS,
         ends_loops: bool = True,
         states: bool = False,
+        taps: Callable[[], torch.Tensor] | None = None,
     ) -> None:
         self._model = model
         self._max_tokens = max_tokens
@@ -86,6 +92,7 @@ class Writer:
         self._rows = rows
         self._ends_loops = ends_loops
         self._states = states
+        self._taps = taps
         self._runner: Runner | None = None
         self._pages = 0
 
@@ -111,7 +118,8 @@ class Writer:
                 if self._ended(row):
                     del running[place]
                     laws = {name: torch.stack([each[name] for each in row.laws]) for name in found}
-                    yield Written(row.index, Text(tuple(row.tokens), len(row.job.prompt)), laws)
+                    taps_NW = torch.cat(row.taps) if row.taps else None
+                    yield Written(row.index, Text(tuple(row.tokens), len(row.job.prompt)), laws, taps_NW)
 
     def _make_room(self, length: int) -> None:
         """Keys and values of all rows; each has its own pages."""
@@ -149,7 +157,12 @@ class Writer:
     def _step(self, running: dict[int, Row]) -> tuple[list[int], Laws]:
         """The next token of each row, and the laws that they were drawn from."""
         assert self._runner is not None
-        logits_WV, hidden_WH = run(self._runner, [self._span(place, row) for place, row in running.items()])
+        spans = [self._span(place, row) for place, row in running.items()]
+        logits_WV, hidden_WH = run(self._runner, spans)
+        if self._taps is not None:
+            parts = self._taps().split([len(span.tokens) for span in spans])
+            for row, part_NW in zip(running.values(), parts, strict=True):
+                row.taps.append(part_NW)
         values_WK, ids_WK = likeliest(logits_WV, min(self._top_k, logits_WV.shape[-1]))
         drawn = [int(token) for token in ids_WK[:, 0]]
         for number, row in enumerate(running.values()):
