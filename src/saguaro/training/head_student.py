@@ -181,7 +181,7 @@ class HeadStudent(nn.Module):
         steps: int,
         going_on: Sequence[Window] | None = None,
     ) -> list[Step]:
-        """Every step.
+        """Every step of all chains.
 
         Args:
             tokens_BT: int64 ids.
@@ -191,18 +191,6 @@ class HeadStudent(nn.Module):
             steps: how long a chain gets.
             going_on: where chains go beyond step 1; None lets all.
         """
-        with converted(self.midlayer):
-            return self._steps(tokens_BT, positions_BT, text_BT, taps_BTW, steps, going_on)
-
-    def _steps(
-        self,
-        tokens_BT: torch.Tensor,
-        positions_BT: torch.Tensor,
-        text_BT: torch.Tensor,
-        taps_BTW: torch.Tensor,
-        steps: int,
-        going_on: Sequence[Window] | None,
-    ) -> list[Step]:
         layer = self.midlayer
         cos_PE, sin_PE = rope_tables(self.config, int(positions_BT.max()) + 1)
         pairs_C = (positions_BT - 1).clamp(min=0).flatten()
@@ -214,17 +202,20 @@ class HeadStudent(nn.Module):
         hidden_CH = self.fc(taps_BTW.float()).flatten(0, 1).roll(1, dims=0)
         chain: list[tuple[torch.Tensor, torch.Tensor]] = []
         found = []
-        for step in range(1, steps + 1):
-            if step == 2 and going_on is not None:
-                windows = going_on
-                places_C, before_C = _places(windows).to(text_BT.device)
-                inside_C = torch.cat([torch.arange(each.end - each.begin) for each in windows]).to(text_BT.device)
-                cos_CE, sin_CE, embedded_CH, hidden_CH = (x[places_C] for x in (cos_CE, sin_CE, embedded_CH, hidden_CH))
-            pairs_CI = torch.cat([embedded_CH, layer.hidden_norm(hidden_CH)], dim=-1)
-            x_CH = hidden_CH + layer.self_attn(pairs_CI, (cos_CE, sin_CE), windows, chain)
-            x_CH = x_CH + layer.mlp(layer.post_attention_layernorm(x_CH))
-            found.append(Step(places_C, self.norm(x_CH), (before_C >= step) & (inside_C >= step - 2)))
-            hidden_CH = x_CH.roll(1, dims=0)
+        with converted(layer):
+            for step in range(1, steps + 1):
+                if step == 2 and going_on is not None:
+                    windows = going_on
+                    places_C, before_C = _places(windows).to(text_BT.device)
+                    inside_C = torch.cat([torch.arange(each.end - each.begin) for each in windows]).to(text_BT.device)
+                    cos_CE, sin_CE, embedded_CH, hidden_CH = (
+                        x[places_C] for x in (cos_CE, sin_CE, embedded_CH, hidden_CH)
+                    )
+                pairs_CI = torch.cat([embedded_CH, layer.hidden_norm(hidden_CH)], dim=-1)
+                x_CH = hidden_CH + layer.self_attn(pairs_CI, (cos_CE, sin_CE), windows, chain)
+                x_CH = x_CH + layer.mlp(layer.post_attention_layernorm(x_CH))
+                found.append(Step(places_C, self.norm(x_CH), (before_C >= step) & (inside_C >= step - 2)))
+                hidden_CH = x_CH.roll(1, dims=0)
         return found
 
     def logits(self, hidden_RH: torch.Tensor) -> torch.Tensor:
